@@ -1,0 +1,31 @@
+#include "ntpsim/core/diagnostics.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ntpsim {
+
+std::string to_string(const Diagnostic& diagnostic) {
+  std::string line = diagnostic.severity == Severity::kError ? "error: " : "warning: ";
+  if (!diagnostic.file.empty()) line += diagnostic.file + ": ";
+  if (!diagnostic.pointer.empty()) line += diagnostic.pointer + ": ";
+  return line + diagnostic.message;
+}
+
+void Diagnostics::error(std::string file, std::string pointer, std::string message) {
+  items_.push_back({Severity::kError, std::move(file), std::move(pointer), std::move(message)});
+}
+
+void Diagnostics::warning(std::string file, std::string pointer, std::string message) {
+  items_.push_back({Severity::kWarning, std::move(file), std::move(pointer), std::move(message)});
+}
+
+void Diagnostics::append(const Diagnostics& other) {
+  items_.insert(items_.end(), other.items_.begin(), other.items_.end());
+}
+
+bool Diagnostics::has_errors() const {
+  return std::ranges::any_of(items_, [](const Diagnostic& d) { return d.severity == Severity::kError; });
+}
+
+}  // namespace ntpsim
