@@ -4,6 +4,7 @@
 add_library(ntpsim_build_options INTERFACE)
 target_compile_features(ntpsim_build_options INTERFACE cxx_std_20)
 target_compile_options(ntpsim_build_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 sees overlaps in std::string that are not there (GCC bug 105651)
   $<$<BOOL:${NTPSIM_WERROR}>:-Werror>)
 
 # The rooms each room may link, itself left out: the arrows of docs/architecture.md. ntpsim_room() refuses any other.
@@ -16,8 +17,7 @@ set(NTPSIM_ARROWS_analysis core plan models sim scenario)
 set(NTPSIM_ARROWS_cli core plan models sim scenario analysis)
 
 # ntpsim_room(NAME SOURCES file... [ROOMS room...] [PUBLIC target...] [PRIVATE target...])
-# A static library ntpsim::NAME. Its public headers are include/ntpsim/NAME. A header check compiles each of them alone
-# against the room's own include directories, so a room cannot include one that it does not link.
+# A static library ntpsim::NAME. Its public headers are include/ntpsim/NAME.
 function(ntpsim_room name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ROOMS;PUBLIC;PRIVATE")
   foreach(room IN LISTS arg_ROOMS)
@@ -25,18 +25,37 @@ function(ntpsim_room name)
       message(FATAL_ERROR "room ${name} must not depend on room ${room} (see docs/architecture.md)")
     endif()
   endforeach()
+  foreach(library IN LISTS arg_PUBLIC arg_PRIVATE)
+    string(REGEX REPLACE "^ntpsim(_|::)" "" room ${library})
+    if(NOT room STREQUAL library AND DEFINED NTPSIM_ARROWS_${room})
+      message(FATAL_ERROR "room ${name}: name the room ${room} under ROOMS")
+    endif()
+  endforeach()
   set(target ntpsim_${name})
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(ntpsim::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  # Each room sees its own headers and those of the rooms it links, through one staged directory of links per room.
+  # One staged directory per room holds a link to its headers, so a room can include only those of the rooms it links.
   set(staged ${PROJECT_BINARY_DIR}/rooms/${name})
   file(MAKE_DIRECTORY ${staged}/ntpsim)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/ntpsim/${name} ${staged}/ntpsim/${name} SYMBOLIC)
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${staged}> $<INSTALL_INTERFACE:include>)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${staged}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:ntpsim_build_options> ${arg_PRIVATE})
   foreach(room IN LISTS arg_ROOMS)
     target_link_libraries(${target} PUBLIC ntpsim_${room})
   endforeach()
+endfunction()
+
+# ntpsim_lone_headers(NAME): compiles each public header of the room alone, against what the room links.
+function(ntpsim_lone_headers name)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/ntpsim/${name}/*.h)
+  set(sources "")
+  foreach(header IN LISTS headers)
+    set(source ${PROJECT_BINARY_DIR}/lone_headers/${header}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  add_library(ntpsim_${name}_headers OBJECT ${sources})
+  target_link_libraries(ntpsim_${name}_headers PRIVATE ntpsim_${name} ntpsim_build_options)
 endfunction()

@@ -146,7 +146,11 @@ std::string format_quantity(double si_value, Dimension dimension) {
   }
   invariant(best != nullptr, "every dimension has a unit to show");
   if (magnitude == 0 && dimension == Dimension::kTime) return "0 s";
-  return fmt::format("{} {}", si_value / best->factor, best->symbol);
+  const double number = si_value / best->factor;
+  if (number * best->factor == si_value) return fmt::format("{} {}", number, best->symbol);
+  const auto base = std::ranges::find(units, 1.0, &Unit::factor);
+  invariant(base != units.end(), "every dimension has its SI base unit");
+  return fmt::format("{} {}", si_value, base->symbol);
 }
 
 std::string to_string(Time time) {

@@ -63,8 +63,8 @@ struct Unit {
 /// SI base units, or a sentence that says what is wrong and what to write instead.
 [[nodiscard]] tl::expected<double, std::string> parse_quantity(std::string_view text, Dimension dimension);
 
-/// The shortest text that `parse_quantity` reads back, in the largest unit that keeps the number at 1 or
-/// above.
+/// Text that `parse_quantity` reads back as exactly this value: in the largest unit that keeps the number at
+/// 1 or above, or in the SI base unit where that unit's factor would round.
 [[nodiscard]] std::string format_quantity(double si_value, Dimension dimension);
 
 /// `format_quantity` for a `Time`.

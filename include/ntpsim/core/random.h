@@ -31,10 +31,11 @@ class RandomStream {
   /// The next word as an index in [0, n). REQUIRES: n > 0.
   std::uint64_t next_index(std::uint64_t n) { return to_index(next(), n); }
 
-  /// 53 random bits in the middle of their interval: never 0 and never 1, so a quantile of it is finite.
+  /// 52 random bits in the middle of their interval: never 0 and never 1, so a quantile of it is finite.
+  /// (With 53 bits the middle of the last interval would round to 1.)
   static constexpr double to_uniform(std::uint64_t word) {
-    constexpr double kStep = 0x1p-53;
-    return (static_cast<double>(word >> 11U) + 0.5) * kStep;
+    constexpr double kStep = 0x1p-52;
+    return (static_cast<double>(word >> 12U) + 0.5) * kStep;
   }
   /// Maps a word to [0, n) by the high half of the product; the bias is below n / 2^64.
   static std::uint64_t to_index(std::uint64_t word, std::uint64_t n);

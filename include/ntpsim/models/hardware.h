@@ -13,8 +13,11 @@ namespace ntpsim::models {
 /// Number formats that GEMMs run in.
 enum class Precision : unsigned char { kBf16, kFp16, kFp8, kMxfp8, kNvfp4 };
 
+/// The name in scenarios: "bf16", "fp16", "fp8", "mxfp8", "nvfp4".
 [[nodiscard]] std::string_view to_string(Precision precision);
 [[nodiscard]] std::span<const Precision> all_precisions();
+/// Bytes of one element of a GEMM operand.
+[[nodiscard]] double bytes_of(Precision precision);
 
 /// One point of a GPU's speed against its power.
 struct PowerPoint {
@@ -38,7 +41,9 @@ class PowerCurve {
   /// curve.
   [[nodiscard]] double speed_at(double power_fraction) const;
   /// The least power fraction that reaches `speed`; nothing when even the curve's end is slower.
+  /// 1 for a speed of 1 or less. REQUIRES: not empty.
   [[nodiscard]] std::optional<double> power_for(double speed) const;
+  /// REQUIRES: not empty.
   [[nodiscard]] double max_power() const { return points_.back().power_fraction; }
 
   bool operator==(const PowerCurve&) const = default;
@@ -52,10 +57,10 @@ struct GpuSpec {
   std::string name;    ///< catalog id, "h100-sxm"
   std::string source;  ///< where the figures come from
   FlopRate peak_bf16;
-  FlopRate peak_fp8;      ///< zero where the kind has none
-  FlopRate peak_fp4;      ///< zero where the kind has none
-  double attainable = 1;  ///< best measured GEMM rate over peak, BF16
-  double attainable_fp8 = 1;
+  FlopRate peak_fp8;          ///< zero where the kind has none
+  FlopRate peak_fp4;          ///< zero where the kind has none
+  double attainable = 1;      ///< best measured GEMM rate over peak, BF16
+  double attainable_fp8 = 1;  ///< the same for FP8, and for FP4 for want of a measurement
   Bytes memory;
   Bandwidth memory_bandwidth;
   Power tdp;
@@ -82,6 +87,12 @@ struct SystemSpec {
 
   bool operator==(const SystemSpec&) const = default;
 };
+
+/// The tensor cores' generation, told by the narrowest format a GPU has: FP4 since Blackwell, FP8 since
+/// Hopper.
+enum class GpuGeneration : unsigned char { kAmpere, kHopper, kBlackwell };
+
+[[nodiscard]] GpuGeneration generation_of(const GpuSpec& gpu);
 
 /// The kinds of GPU that ship with ntpsim, in a fixed order.
 [[nodiscard]] std::span<const GpuSpec> gpu_catalog();

@@ -23,8 +23,9 @@ struct TrainingSpec {
   std::int64_t seq_length = 1;          ///< tokens
   Precision precision = Precision::kBf16;
   Recompute recompute_granularity = Recompute::kNone;
+  bool fused_attention = true;  ///< FlashAttention kind; otherwise the scores pass through memory
   bool sequence_parallel = true;
-  bool tp_comm_overlap = false;      ///< tensor-parallel collectives hidden behind GEMMs where they fit
+  bool tp_comm_overlap = false;      ///< collectives of sequence parallelism hidden behind GEMMs
   bool overlap_grad_reduce = true;   ///< gradient reduction behind the last backward
   bool overlap_param_gather = true;  ///< parameter gather behind the next forward
   bool use_distributed_optimizer = true;

@@ -6,6 +6,23 @@
 #include <string>
 #include <string_view>
 
+// Weights and operations of a decoder-only transformer, norms, biases and positional embeddings left out
+// (under 0.1%). With h = hidden size, a = heads, g = key/value groups, d = head width, f = FFN width, m =
+// matrices of the MLP (3 when gated, else 2), V = vocabulary:
+//
+//   attention:         h d (2 a + 2 g)
+//   latent attention:  h q + q a (d_n + d_r)  [h a (d_n + d_r) without query compression]
+//                      + h (c + d_r) + c a (d_n + d_v) + a d_v h, with q, c = ranks of the query's and of the
+//                      key/value's compression, d_n, d_r = widths of a head's part without and with rotary
+//                      embedding, d_v = value's
+//   dense MLP:         m h f
+//   MoE layer:         E m h f_e routed, h E + m h f_s router and shared experts
+//   embeddings:        V h, twice when the output has its own
+//
+// The convention for "model FLOPs" is that of Korthikanti et al. 2022 (arXiv 2205.05198), with causal
+// attention counted once: a query of a sequence of s tokens sees s/2 keys on average, or w - w^2/(2 s)
+// through a window of w < s.
+
 namespace ntpsim::models {
 
 /// The dimensions of a decoder-only transformer, under Megatron's names.
@@ -53,6 +70,22 @@ struct TransformerSpec {
   std::optional<Experts> experts;
 
   [[nodiscard]] bool is_moe() const { return experts.has_value(); }
+  /// Has this layer (from 0) routed experts? The first `dense_layers` have none.
+  [[nodiscard]] bool is_moe_layer(std::int64_t layer) const {
+    return is_moe() && layer >= experts->dense_layers;
+  }
+  /// Does this layer (from 0) attend through the sliding window? Layers 0, every, 2 every, ... do.
+  [[nodiscard]] bool is_windowed_layer(std::int64_t layer) const {
+    return sliding_window.has_value() && layer % sliding_window->every == 0;
+  }
+  /// Matrices of an MLP: two up projections and one down when gated, else one and one.
+  [[nodiscard]] double mlp_matrices() const { return gated_mlp ? 3 : 2; }
+  /// Width of a head's query and key.
+  [[nodiscard]] std::int64_t query_width() const;
+  /// Width of a head's value.
+  [[nodiscard]] std::int64_t value_width() const;
+  /// Keys that a query of a layer sees on average in a causal sequence of `seq_length` tokens.
+  [[nodiscard]] double mean_keys(std::int64_t seq_length, bool windowed) const;
 
   /// Weights of the attention block of one layer, all ranks together (norms and biases left out: under 0.1%).
   [[nodiscard]] double attention_parameters() const;
@@ -73,8 +106,8 @@ struct TransformerSpec {
 };
 
 /// Floating point operations that one token of a sequence of `seq_length` needs, forward and backward, by the
-/// "model FLOPs" convention: 2 per weight and token in each of three passes, causal attention counted once,
-/// no recomputation.
+/// "model FLOPs" convention: 2 per weight that the token uses in each of three passes (the embedding is a
+/// lookup and counts nothing), causal attention counted once, no recomputation.
 [[nodiscard]] double model_flops_per_token(const TransformerSpec& model, std::int64_t seq_length);
 
 /// The models that ship with ntpsim, in a fixed order.

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
 namespace ntpsim::sim {
 
-/// What the scenario reader and `ntpsim list policies` need to know of a policy without running it.
+class Policy;
+struct ClusterSpec;
+struct JobSpec;
+struct PolicySpec;
+
+/// One way of coping with failures: what users are told of it, what it reads, and how to make one.
 struct PolicyInfo {
   std::string_view name;
   std::string_view description;
@@ -13,6 +19,7 @@ struct PolicyInfo {
   std::span<const std::string_view> settings;
   bool reduces_tp = false;  ///< runs hurt replicas at a reduced TP degree (reads reduced_degrees)
   bool boosts = false;      ///< needs a power curve
+  std::unique_ptr<Policy> (*make)(const ClusterSpec&, const JobSpec&, const PolicySpec&) = nullptr;
 };
 
 /// All policies, in the order in which they are listed. The one place that names them.

@@ -6,6 +6,28 @@
 #include "ntpsim/models/training.h"
 #include "ntpsim/models/transformer.h"
 
+// The step of one replica, from the times of its layers (models/layer_cost.h).
+//
+// Pipeline: layers go to p x v model chunks (ranks x virtual stages) as evenly as possible, the first and the
+// last chunk short before others, the embedding to the first and the output layer to the last; chunk c runs
+// on rank c mod p. With t_i = forward and backward seconds of one microbatch on rank i and t the longest,
+// 1F1B and its interleaved form (Narayanan et al., SC'21) take
+//
+//   T = m t + (sum of t_i - t) / v + sends
+//
+// for m microbatches. Of the sends between ranks, the warm-up and the drain expose p - 1 each, and without
+// virtual stages every microbatch exposes one in each direction; with them they run beside the compute. The
+// time at the end of the pipeline when m does not divide into rounds of p is left out.
+//
+// Data-parallel sync over DP x CP ranks (experts: over those that hold the same ones), per core rank of the
+// fullest stage: with the distributed optimizer FP32 gradients are reduce-scattered and 16-bit weights
+// gathered, else gradients are all-reduced. Where a job has reduced replicas (sync degree below the own
+// degree), extra ranks first send their FP32 gradients to the core ranks over NVLink, and afterwards get back
+// gradients, or with the distributed optimizer weights. `overlap_grad_reduce` hides the gradients' way behind
+// the backward pass of the last microbatch, `overlap_param_gather` the weights' behind the forward pass of
+// the first, but for one layer's share of it. The optimizer step (Adam) moves 30 bytes per weight that it
+// owns.
+
 namespace ntpsim::sim {
 
 /// What distinguishes one replica of a job from another as far as its step time goes.

@@ -1,0 +1,132 @@
+// Speed and memory of the cluster simulator: failure and repair events a second, with the replica assignment and the
+// policy's decision for each of them.
+
+#include <sys/resource.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "ntpsim/models/hardware.h"
+#include "ntpsim/models/transformer.h"
+#include "ntpsim/sim/cluster_simulation.h"
+#include "ntpsim/sim/event_queue.h"
+
+namespace {
+
+using ntpsim::RandomStream;
+using ntpsim::Time;
+namespace models = ntpsim::models;
+namespace sim = ntpsim::sim;
+
+constexpr double kDay = 86400;
+constexpr double kYear = 365 * kDay;
+
+// `domains` NVL72 racks at the failure rate of the Llama 3 run (419 in 54 days of 16,384 GPUs), five days a repair.
+struct Setup {
+  explicit Setup(std::int64_t domains) {
+    cluster.system = *models::find_system("gb200-nvl72");
+    cluster.gpus = domains * cluster.system.domain_size;
+    job.model = *models::find_model("llama3.1-405b");
+    job.training.tensor_model_parallel_size = 64;
+    job.training.pipeline_model_parallel_size = 2;
+    job.training.data_parallel_size = domains / 2;
+    job.training.global_batch_size = domains / 2 * 8;
+    job.training.seq_length = 8192;
+    job.checkpoint = {Time::from_seconds(1800), Time::from_seconds(5)};
+    job.recovery.detection = Time::from_seconds(30);
+    job.recovery.restart = Time::from_seconds(300);
+    job.recovery.reconfigure = Time::from_seconds(20);
+    job.boost_limit = 1.3;
+    const double gpu_mtbf_s = 54 * kDay * 16384 / 419;
+    failures.classes.push_back(
+        {.name = "gpu",
+         .lifetime = {models::Distribution::Family::kExponential, gpu_mtbf_s},
+         .repair_time = models::Distribution(models::Distribution::Family::kExponential, 5 * kDay)});
+  }
+
+  sim::ClusterSpec cluster;
+  sim::JobSpec job;
+  sim::FailureSpec failures;
+};
+
+sim::PolicySpec policy(const std::string& name) {
+  sim::PolicySpec spec{.name = name, .label = name, .spare_domains = 0, .reduced_degrees = {}};
+  if (name.starts_with("ntp")) {
+    for (int degree = 63; degree >= 56; --degree) spec.reduced_degrees.push_back(degree);
+  }
+  return spec;
+}
+
+void run(benchmark::State& state, std::int64_t domains, const std::vector<sim::PolicySpec>& policies,
+         double horizon_s) {
+  const Setup setup(domains);
+  const sim::ClusterSimulation simulation(setup.cluster, setup.job, setup.failures, policies, {});
+  std::int64_t events = 0;
+  std::uint64_t replication = 0;
+  for (auto _ : state) {
+    const auto result = simulation.run(Time::from_seconds(horizon_s), 1, replication++);
+    events += result.events;
+    benchmark::DoNotOptimize(result);
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["events/s"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
+  state.counters["GPUs"] = static_cast<double>(setup.cluster.gpus);
+  state.counters["policies"] = static_cast<double>(policies.size());
+  state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1e3;
+}
+
+constexpr std::int64_t kMillionGpuDomains = 14'000;
+
+void million_gpus_one_policy(benchmark::State& state, const char* name) {
+  run(state, kMillionGpuDomains, {policy(name)}, kYear);
+}
+BENCHMARK_CAPTURE(million_gpus_one_policy, dp_drop, "dp_drop")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(million_gpus_one_policy, ntp, "ntp")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(million_gpus_one_policy, ntp_pw, "ntp_pw")->Unit(benchmark::kMillisecond);
+
+void million_gpus_four_policies(benchmark::State& state) {
+  run(state, kMillionGpuDomains, {policy("dp_drop"), policy("checkpoint_restart"), policy("ntp"), policy("ntp_pw")},
+      kYear);
+}
+BENCHMARK(million_gpus_four_policies)->Unit(benchmark::kMillisecond);
+
+// 1,000 racks in the same time have a fourteenth of the failures: the cost must follow the failures.
+void events_at_cluster_size(benchmark::State& state) {
+  const std::int64_t domains = state.range(0);
+  run(state, domains, {policy("ntp")}, kYear);
+}
+BENCHMARK(events_at_cluster_size)->Arg(1000)->Arg(4000)->Arg(14000)->Unit(benchmark::kMillisecond);
+
+void event_queue(benchmark::State& state) {
+  const auto pending = static_cast<std::size_t>(state.range(0));
+  RandomStream random(1, 0, "bench/event_queue");
+  sim::EventQueue<std::uint64_t> queue;
+  queue.reserve(pending + 1);
+  const auto later = [&random] { return Time::from_ns(static_cast<std::int64_t>(random.next_index(1'000'000))); };
+  for (std::size_t i = 0; i < pending; ++i) queue.schedule(later(), 0, i);
+  for (auto _ : state) {
+    const auto event = queue.take();
+    queue.schedule(event.at + later(), 0, event.payload);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(event_queue)->Arg(1000)->Arg(100000);
+
+void replica_assignment(benchmark::State& state) {
+  const std::vector<int> degrees = {63, 62, 61, 60, 59, 58, 57, 56};
+  ntpsim::plan::ReplicaAssignment assignment({72, 64, degrees}, kMillionGpuDomains, 2);
+  RandomStream random(1, 0, "bench/replica_assignment");
+  for (auto _ : state) {
+    const auto domain = static_cast<std::int64_t>(random.next_index(kMillionGpuDomains));
+    const int healthy = assignment.healthy(domain);
+    assignment.set_healthy(domain, healthy < 58 ? 72 : healthy - 1);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(replica_assignment);
+
+}  // namespace

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ntpsim/analysis/progress.h"
+#include "ntpsim/analysis/statistics.h"
+#include "ntpsim/scenario/scenario.h"
+#include "ntpsim/sim/ledger.h"
+
+namespace ntpsim::analysis {
+
+/// What one policy makes of the failures. Means are over replications.
+struct PolicyOutcome {
+  sim::PolicySpec policy;
+  /// Useful training progress (work that survives) over what the healthy job would have done in the same time.
+  Estimate goodput;
+  /// Goodput with spare domains counted as provisioned: times cluster GPUs over cluster and spare GPUs.
+  double goodput_per_provisioned = 0;
+  /// Mean share of the healthy job's rate that is missing while the job trains or is paused: dropped replicas, reduced
+  /// TP, waiting for stragglers, pauses. Leaves out saves, recovery and lost work.
+  Estimate throughput_loss;
+  /// Share of the time in which the job made progress that survived, at whatever rate.
+  Estimate effective_training_time;
+  double tokens_per_s = 0;
+  /// Sums to the horizon to the nanosecond.
+  std::array<Time, sim::kCategories> ledger{};
+  double interruptions = 0;
+  double restarts = 0;
+  double pauses = 0;
+  double pause_fraction = 0;
+  double boosted_domain_hours = 0;  ///< TP groups times hours above TDP; a domain counts once for each of them
+  double extra_power_w = 0;         ///< above TDP, mean over the horizon
+};
+
+struct FailedGpuSummary {
+  double mean = 0;
+  std::int64_t peak = 0;  ///< over all replications
+  /// Share of the time with more than failed_fraction_thresholds()[i] of the cluster failed.
+  std::vector<double> time_above_fraction;
+};
+
+struct GoodputStudy {
+  double healthy_step_s = 0;
+  double healthy_tokens_per_s = 0;
+  double failures = 0;         ///< of the cluster, spare domains left out, per replication
+  double failures_per_day = 0;
+  std::int64_t events = 0;     ///< handled in all replications
+  FailedGpuSummary failed_gpus;
+  std::vector<PolicyOutcome> policies;
+};
+
+/// The shares for which time_above_fraction is reported.
+[[nodiscard]] std::span<const double> failed_fraction_thresholds();
+
+/// Simulates the scenario. The result depends on the scenario alone, not on the threads.
+[[nodiscard]] GoodputStudy run_goodput_study(const scenario::Scenario& scenario, const StudyOptions& options);
+
+}  // namespace ntpsim::analysis

@@ -1,0 +1,165 @@
+#include "ntpsim/analysis/goodput_study.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "ntpsim/core/invariant.h"
+#include "ntpsim/sim/cluster_simulation.h"
+#include "ordered_parallel.h"
+
+namespace ntpsim::analysis {
+namespace {
+
+using sim::Category;
+
+constexpr std::array kThresholds = {0.0005, 0.001, 0.002, 0.003, 0.004};
+
+// Nanoseconds of many replications: a year of them, ten thousand times, is past 64 bits.
+__extension__ using WideNs = __int128;
+
+// Sums up what one policy did, replication by replication.
+class PolicyTotals {
+ public:
+  void add(const sim::JobResult& job, Time horizon) {
+    const double span = static_cast<double>(horizon.ns());
+    const auto share = [&](Category category) { return static_cast<double>(job.ledger[category].ns()) / span; };
+    const double lost = share(Category::kDegradedTp) + share(Category::kDroppedReplicas) +
+                        share(Category::kStragglerWait);
+    const double paused = share(Category::kPaused);
+    const double training = share(Category::kGoodput) + share(Category::kWastedProgress) + lost;
+    goodput_.add(share(Category::kGoodput));
+    loss_.add(training + paused > 0 ? (lost + paused) / (training + paused) : 0);
+    effective_.add(share(Category::kGoodput) + lost);
+    pause_.add(paused);
+    interruptions_.add(static_cast<double>(job.interruptions));
+    restarts_.add(static_cast<double>(job.restarts));
+    pauses_.add(static_cast<double>(job.pauses));
+    boosted_group_s_.add(job.boosted_group_s);
+    extra_energy_j_.add(job.extra_energy_j);
+    for (std::size_t i = 0; i < sim::kCategories; ++i) {
+      ledger_[i] += job.ledger[static_cast<Category>(i)].ns();
+    }
+  }
+
+  [[nodiscard]] PolicyOutcome outcome(const sim::PolicySpec& policy, const sim::ClusterSpec& cluster, Time horizon,
+                                      double healthy_tokens_per_s) const {
+    constexpr double kSecondsPerHour = 3600;
+    PolicyOutcome outcome;
+    outcome.policy = policy;
+    outcome.goodput = goodput_.estimate();
+    const auto domains = static_cast<double>(cluster.domains());
+    outcome.goodput_per_provisioned =
+        goodput_.mean() * domains / (domains + static_cast<double>(policy.spare_domains));
+    outcome.throughput_loss = loss_.estimate();
+    outcome.effective_training_time = effective_.estimate();
+    outcome.tokens_per_s = goodput_.mean() * healthy_tokens_per_s;
+    outcome.ledger = mean_ledger(horizon);
+    outcome.interruptions = interruptions_.mean();
+    outcome.restarts = restarts_.mean();
+    outcome.pauses = pauses_.mean();
+    outcome.pause_fraction = pause_.mean();
+    outcome.boosted_domain_hours = boosted_group_s_.mean() / kSecondsPerHour;
+    outcome.extra_power_w = extra_energy_j_.mean() / horizon.seconds();
+    return outcome;
+  }
+
+ private:
+  // Means in whole nanoseconds that still sum to the horizon: those with the largest remainders are rounded up.
+  [[nodiscard]] std::array<Time, sim::kCategories> mean_ledger(Time horizon) const {
+    const WideNs replications = goodput_.count();
+    std::array<Time, sim::kCategories> means{};
+    std::array<std::size_t, sim::kCategories> by_remainder{};
+    std::iota(by_remainder.begin(), by_remainder.end(), std::size_t{0});
+    std::ranges::stable_sort(by_remainder, [&](std::size_t a, std::size_t b) {
+      return ledger_[a] % replications > ledger_[b] % replications;
+    });
+    Time missing = horizon;
+    for (std::size_t i = 0; i < sim::kCategories; ++i) {
+      means[i] = Time::from_ns(static_cast<std::int64_t>(ledger_[i] / replications));
+      missing -= means[i];
+    }
+    for (std::size_t i = 0; missing > Time(); ++i) {
+      means[by_remainder[i]] += Time::from_ns(1);
+      missing -= Time::from_ns(1);
+    }
+    return means;
+  }
+
+  Accumulator goodput_;
+  Accumulator loss_;
+  Accumulator effective_;
+  Accumulator pause_;
+  Accumulator interruptions_;
+  Accumulator restarts_;
+  Accumulator pauses_;
+  Accumulator boosted_group_s_;
+  Accumulator extra_energy_j_;
+  std::array<WideNs, sim::kCategories> ledger_{};
+};
+
+class StudyTotals {
+ public:
+  StudyTotals(std::size_t policies, Time horizon)
+      : horizon_(horizon), policies_(policies), time_above_(kThresholds.size()) {}
+
+  void add(const sim::ReplicationResult& result) {
+    failures_.add(static_cast<double>(result.failures));
+    mean_failed_.add(result.failed_gpus.mean);
+    peak_failed_ = std::max(peak_failed_, result.failed_gpus.peak);
+    events_ += result.events;
+    for (std::size_t i = 0; i < time_above_.size(); ++i) {
+      time_above_[i].add(result.failed_gpus.time_above[i].seconds() / horizon_.seconds());
+    }
+    for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i].add(result.jobs[i], horizon_);
+  }
+
+  [[nodiscard]] GoodputStudy study(const scenario::Scenario& scenario, double healthy_step_s) const {
+    constexpr double kSecondsPerDay = 86400;
+    const models::TrainingSpec& training = scenario.job.training;
+    GoodputStudy study;
+    study.healthy_step_s = healthy_step_s;
+    study.healthy_tokens_per_s = static_cast<double>(training.global_batch_size) *
+                                 static_cast<double>(training.seq_length) / healthy_step_s;
+    study.failures = failures_.mean();
+    study.failures_per_day = failures_.mean() / horizon_.seconds() * kSecondsPerDay;
+    study.events = events_;
+    study.failed_gpus.mean = mean_failed_.mean();
+    study.failed_gpus.peak = peak_failed_;
+    for (const Accumulator& above : time_above_) study.failed_gpus.time_above_fraction.push_back(above.mean());
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      study.policies.push_back(policies_[i].outcome(scenario.policies[i], scenario.cluster, horizon_,
+                                                    study.healthy_tokens_per_s));
+    }
+    return study;
+  }
+
+ private:
+  Time horizon_;
+  std::vector<PolicyTotals> policies_;
+  std::vector<Accumulator> time_above_;
+  Accumulator failures_;
+  Accumulator mean_failed_;
+  std::int64_t peak_failed_ = 0;
+  std::int64_t events_ = 0;
+};
+
+}  // namespace
+
+std::span<const double> failed_fraction_thresholds() { return kThresholds; }
+
+GoodputStudy run_goodput_study(const scenario::Scenario& scenario, const StudyOptions& options) {
+  const sim::RunSpec& run = scenario.run;
+  const sim::ClusterSimulation simulation(scenario.cluster, scenario.job, scenario.failures, scenario.policies,
+                                          kThresholds);
+  StudyTotals totals(simulation.policies(), run.horizon);
+  ordered_parallel(
+      run.replications, options.threads, options.progress,
+      [&](std::int64_t replication) {
+        return simulation.run(run.horizon, run.seed, static_cast<std::uint64_t>(replication));
+      },
+      [&](const sim::ReplicationResult& result) { totals.add(result); });
+  return totals.study(scenario, simulation.policy(0).ideal_step_s());
+}
+
+}  // namespace ntpsim::analysis

@@ -1,0 +1,19 @@
+#include "command.h"
+
+#include <array>
+
+namespace ntpsim::cli {
+
+std::span<const Command> commands() {
+  static constexpr std::array kCommands = {
+      Command{"run", "simulate a scenario: the Goodput of each policy", run_help, run_command},
+      Command{"availability", "what a given share of failed GPUs costs under each policy", availability_help,
+              availability_command},
+      Command{"list", "what the catalogs hold: gpus, systems, models, policies, distributions", list_help,
+              list_command},
+      Command{"schema", "print the JSON Schema of scenario files", schema_help, schema_command},
+  };
+  return kCommands;
+}
+
+}  // namespace ntpsim::cli

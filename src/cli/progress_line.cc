@@ -1,0 +1,34 @@
+#include "progress_line.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace ntpsim::cli {
+
+analysis::Progress progress_line(std::string_view unit, bool quiet) {
+  if (quiet || isatty(STDERR_FILENO) == 0) return {};
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kRedraw(200);
+  return [unit = std::string(unit), start = Clock::now(), drawn = Clock::now()](std::int64_t done,
+                                                                                std::int64_t total) mutable {
+    const Clock::time_point now = Clock::now();
+    if (done == total) {
+      fmt::print(stderr, "\r\x1b[K");
+      return;
+    }
+    if (now - drawn < kRedraw) return;
+    drawn = now;
+    const double elapsed_s = std::chrono::duration<double>(now - start).count();
+    const double rate = static_cast<double>(done) / elapsed_s;
+    fmt::print(stderr, "\r\x1b[K{} of {} {}, {:.3g} a second, {:.0f} s left", done, total, unit, rate,
+               static_cast<double>(total - done) / rate);
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace ntpsim::cli

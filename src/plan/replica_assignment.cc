@@ -1,0 +1,119 @@
+#include "ntpsim/plan/replica_assignment.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "ntpsim/core/invariant.h"
+
+namespace ntpsim::plan {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+ReplicaAssignment::ReplicaAssignment(DomainPartition partition, std::int64_t domains,
+                                     std::int64_t groups_per_replica)
+    : partition_(std::move(partition)), groups_per_replica_(groups_per_replica) {
+  invariant(domains >= 1 && domains < std::numeric_limits<Index>::max(), "domains fit their index");
+  invariant(groups_per_replica >= 1, "a replica has at least one TP group");
+  const int full = partition_.domain_size();
+  order_.resize(at(domains));
+  std::iota(order_.begin(), order_.end(), Index{0});
+  position_ = order_;
+  healthy_.assign(at(domains), full);
+  bucket_begin_.assign(at(full) + 1, static_cast<Index>(domains));
+  bucket_size_.assign(at(full) + 1, 0);
+  bucket_begin_[at(full)] = 0;
+  bucket_size_[at(full)] = static_cast<Index>(domains);
+  group_counts_.assign(at(partition_.tp_degree()) + 1, 0);
+  count_groups(full, domains);
+}
+
+void ReplicaAssignment::count_groups(int healthy, std::int64_t sign) {
+  for (const GroupRun& run : partition_.groups(healthy)) group_counts_[at(run.degree)] += sign * run.count;
+}
+
+void ReplicaAssignment::swap_places(Index a, Index b) {
+  std::swap(position_[a], position_[b]);
+  order_[position_[a]] = a;
+  order_[position_[b]] = b;
+}
+
+// From the bucket of h to that of h - 1, which begins where the bucket of h ends.
+void ReplicaAssignment::move_down(Index domain) {
+  const auto h = at(healthy_[domain]);
+  const Index last = bucket_begin_[h] + bucket_size_[h] - 1;
+  swap_places(domain, order_[last]);
+  --bucket_size_[h];
+  bucket_begin_[h - 1] = last;
+  ++bucket_size_[h - 1];
+  --healthy_[domain];
+}
+
+void ReplicaAssignment::move_up(Index domain) {
+  const auto h = at(healthy_[domain]);
+  const Index first = bucket_begin_[h];
+  swap_places(domain, order_[first]);
+  if (bucket_size_[h + 1] == 0) bucket_begin_[h + 1] = first;
+  ++bucket_begin_[h];
+  --bucket_size_[h];
+  ++bucket_size_[h + 1];
+  ++healthy_[domain];
+}
+
+void ReplicaAssignment::set_healthy(std::int64_t domain, int healthy) {
+  invariant(domain >= 0 && domain < domains(), "domain within the cluster");
+  invariant(healthy >= 0 && healthy <= partition_.domain_size(), "healthy GPUs within the domain");
+  const auto index = static_cast<Index>(domain);
+  const int before = healthy_[index];
+  if (healthy == before) return;
+  count_groups(before, -1);
+  count_groups(healthy, 1);
+  while (healthy_[index] > healthy) move_down(index);
+  while (healthy_[index] < healthy) move_up(index);
+}
+
+std::vector<ReplicaRun> ReplicaAssignment::replicas(std::int64_t max_replicas) const {
+  std::vector<ReplicaRun> runs;
+  visit_replicas(max_replicas,
+                 [&runs](int degree, std::int64_t replicas) { runs.push_back({degree, replicas}); });
+  return runs;
+}
+
+// Groups of this degree in the domains that stand before `domain`.
+std::int64_t ReplicaAssignment::groups_before(Index domain, int degree) const {
+  std::int64_t before = 0;
+  const int own = healthy_[domain];
+  for (int h = partition_.domain_size(); h >= own; --h) {
+    const std::int64_t domains_before =
+        h > own ? bucket_size_[at(h)] : position_[domain] - bucket_begin_[at(h)];
+    if (domains_before == 0) continue;
+    for (const GroupRun& run : partition_.groups(h)) {
+      if (run.degree == degree) before += domains_before * run.count;
+    }
+  }
+  return before;
+}
+
+int ReplicaAssignment::active_gpus(std::int64_t domain, std::int64_t active_groups) const {
+  const auto index = static_cast<Index>(domain);
+  std::int64_t left = active_groups;  // of the active groups, those of the degree at hand or lower
+  int gpus = 0;
+  const auto degrees = partition_.degrees();
+  auto degree = degrees.begin();
+  for (const GroupRun& run : partition_.groups(healthy_[index])) {
+    for (; *degree > run.degree; ++degree) left -= groups(*degree);
+    if (left <= 0) break;
+    std::int64_t active = run.count;
+    if (left < groups(run.degree)) {
+      active = std::min<std::int64_t>(active, std::max<std::int64_t>(0, left - groups_before(index, run.degree)));
+    }
+    gpus += static_cast<int>(active) * run.degree;
+  }
+  return gpus;
+}
+
+}  // namespace ntpsim::plan

@@ -1,0 +1,197 @@
+#include "ntpsim/sim/failure_process.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "ntpsim/core/invariant.h"
+
+namespace ntpsim::sim {
+namespace {
+
+using models::Distribution;
+using models::Scope;
+
+// At one instant capacity returns before more of it fails.
+constexpr std::uint8_t kReturnPriority = 0;
+constexpr std::uint8_t kFailurePriority = 1;
+
+// What each word of a random block decides.
+constexpr std::size_t kLifeWord = 0;
+constexpr std::size_t kUnitWord = 1;
+constexpr std::size_t kRepairWord = 2;
+
+int gpus_in(Scope scope, const models::SystemSpec& system) {
+  switch (scope) {
+    case Scope::kGpu:
+      return 1;
+    case Scope::kTray:
+      return system.gpus_per_tray;
+    case Scope::kDomain:
+      return system.domain_size;
+  }
+  invariant_broken("every scope has a size", std::source_location::current());
+}
+
+Time draw(const Distribution& distribution, std::uint64_t word) {
+  return Time::from_seconds_saturated(distribution.quantile_s(RandomStream::to_uniform(word)));
+}
+
+}  // namespace
+
+FailureProcess::FailureProcess(const ClusterSpec& cluster, std::int64_t spare_domains, const FailureSpec& failures,
+                               Time horizon, std::uint64_t seed, std::uint64_t replication)
+    : system_(cluster.system), initial_age_(failures.initial_age), horizon_(horizon) {
+  invariant(horizon > Time(), "a run has a positive horizon");
+  for (std::size_t index = 0; index < failures.classes.size(); ++index) {
+    const models::FailureClass& failure = failures.classes[index];
+    add_population(failure, index, 0, cluster.domains(), "cluster", seed, replication);
+    if (spare_domains > 0) {
+      add_population(failure, index, cluster.domains(), spare_domains, "spares", seed, replication);
+    }
+  }
+}
+
+void FailureProcess::add_population(const models::FailureClass& failure, std::size_t class_index,
+                                    std::int64_t first_domain, std::int64_t domains, const char* pool,
+                                    std::uint64_t seed, std::uint64_t replication) {
+  const int gpus_per_unit = gpus_in(failure.component, system_);
+  const int gpus_per_blast = gpus_in(failure.blast_radius, system_);
+  invariant(gpus_per_blast % gpus_per_unit == 0, "the blast radius covers the component");
+  const std::int64_t units = domains * (system_.domain_size / gpus_per_unit);
+  invariant(units <= std::numeric_limits<std::uint32_t>::max(), "units fit their index");
+  // The class is named by its place, so that renaming one leaves its failures as they were.
+  const std::string name = fmt::format("failures/{}/{}", pool, class_index);
+  const bool memoryless = failure.lifetime.family() == Distribution::Family::kExponential;
+  populations_.push_back({.failure = failure,
+                          .stream = RandomStream(seed, replication, name),
+                          .first_domain = first_domain,
+                          .units = units,
+                          .gpus_per_unit = gpus_per_unit,
+                          .gpus_per_blast = gpus_per_blast,
+                          .memoryless = memoryless,
+                          .in_repair = {}});
+  const auto index = static_cast<std::uint32_t>(populations_.size() - 1);
+  if (memoryless) {
+    start_memoryless(index);
+  } else {
+    start_aging(index);
+  }
+}
+
+void FailureProcess::start_memoryless(std::uint32_t index) {
+  Population& population = populations_[index];
+  population.in_repair.assign(static_cast<std::size_t>(population.units), false);
+  schedule_next_arrival(index);
+}
+
+void FailureProcess::start_aging(std::uint32_t index) {
+  const Population& population = populations_[index];
+  const Distribution& lifetime = population.failure.lifetime;
+  const bool stationary = initial_age_ == InitialAge::kStationary;
+  // Most units outlive the horizon; only for the others is the (dear) quantile worth computing.
+  const double horizon_s = horizon_.seconds();
+  const double dies_before_horizon = stationary ? lifetime.residual_cdf(horizon_s) : 1;
+  for (std::uint32_t unit = 0; unit < population.units; ++unit) {
+    const double u = RandomStream::to_uniform(population.stream.block(0, unit)[kLifeWord]);
+    if (u > dies_before_horizon) continue;
+    const double life_s = stationary ? lifetime.residual_quantile_s(u) : lifetime.quantile_s(u);
+    schedule(Time::from_seconds_saturated(life_s), {.population = index, .unit = unit, .life = 0});
+  }
+}
+
+void FailureProcess::schedule(Time at, const Pending& pending) {
+  if (at >= horizon_) return;
+  queue_.schedule(at, pending.is_return ? kReturnPriority : kFailurePriority, pending);
+}
+
+void FailureProcess::schedule_next_arrival(std::uint32_t index) {
+  const Population& population = populations_[index];
+  const RandomStream::Block words = population.stream.block(population.next_block);
+  const double mean_gap_s = population.failure.lifetime.mean_s() / static_cast<double>(population.units);
+  const double gap_s = -mean_gap_s * std::log(RandomStream::to_uniform(words[kLifeWord]));
+  const Time gap = Time::from_seconds_saturated(gap_s);
+  if (gap >= horizon_ - queue_.now()) return;
+  const auto unit = static_cast<std::uint32_t>(
+      RandomStream::to_index(words[kUnitWord], static_cast<std::uint64_t>(population.units)));
+  schedule(queue_.now() + gap, {.population = index, .unit = unit});
+}
+
+// The life after the one that `ended` speaks of begins at `from`.
+void FailureProcess::schedule_life(const Pending& ended, Time from) {
+  const Population& population = populations_[ended.population];
+  const std::uint32_t life = ended.life + 1;
+  const Time span = draw(population.failure.lifetime, population.stream.block(life, ended.unit)[kLifeWord]);
+  if (span >= horizon_ - from) return;
+  schedule(from + span, {.population = ended.population, .unit = ended.unit, .life = life});
+}
+
+HealthEvent FailureProcess::event_of(const Population& population, std::uint32_t unit, Time at,
+                                     HealthEvent::Kind kind) const {
+  const std::int64_t first_of_unit = std::int64_t{unit} * population.gpus_per_unit;
+  const std::int64_t first_of_blast = first_of_unit - first_of_unit % population.gpus_per_blast;
+  return {.kind = kind,
+          .at = at,
+          .first_gpu = population.first_domain * system_.domain_size + first_of_blast,
+          .gpus = population.gpus_per_blast};
+}
+
+std::optional<HealthEvent> FailureProcess::fail_memoryless(const Pending& pending, Time at) {
+  Population& population = populations_[pending.population];
+  const RandomStream::Block words = population.stream.block(population.next_block);
+  ++population.next_block;
+  schedule_next_arrival(pending.population);
+  if (population.in_repair[pending.unit]) return std::nullopt;
+  if (!population.failure.repair_time) {
+    return event_of(population, pending.unit, at, HealthEvent::Kind::kInterruption);
+  }
+  population.in_repair[pending.unit] = true;
+  const Time repair = draw(*population.failure.repair_time, words[kRepairWord]);
+  if (repair < horizon_ - at) {
+    schedule(at + repair, {.population = pending.population, .is_return = true, .unit = pending.unit});
+  }
+  return event_of(population, pending.unit, at, HealthEvent::Kind::kFailure);
+}
+
+HealthEvent FailureProcess::fail_aging(const Pending& pending, Time at) {
+  const Population& population = populations_[pending.population];
+  if (!population.failure.repair_time) {
+    schedule_life(pending, at);
+    return event_of(population, pending.unit, at, HealthEvent::Kind::kInterruption);
+  }
+  const RandomStream::Block words = population.stream.block(pending.life, pending.unit);
+  const Time repair = draw(*population.failure.repair_time, words[kRepairWord]);
+  if (repair < horizon_ - at) {
+    Pending returning = pending;
+    returning.is_return = true;
+    schedule(at + repair, returning);
+  }
+  return event_of(population, pending.unit, at, HealthEvent::Kind::kFailure);
+}
+
+HealthEvent FailureProcess::give_back(const Pending& pending, Time at) {
+  Population& population = populations_[pending.population];
+  if (population.memoryless) {
+    population.in_repair[pending.unit] = false;
+  } else {
+    schedule_life(pending, at);
+  }
+  return event_of(population, pending.unit, at, HealthEvent::Kind::kReturn);
+}
+
+std::optional<HealthEvent> FailureProcess::fail(const Pending& pending, Time at) {
+  if (populations_[pending.population].memoryless) return fail_memoryless(pending, at);
+  return fail_aging(pending, at);
+}
+
+std::optional<HealthEvent> FailureProcess::next() {
+  while (!queue_.empty()) {
+    const auto event = queue_.take();
+    if (event.payload.is_return) return give_back(event.payload, event.at);
+    if (const auto failure = fail(event.payload, event.at)) return failure;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ntpsim::sim

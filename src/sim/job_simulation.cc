@@ -1,0 +1,209 @@
+#include "ntpsim/sim/job_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ntpsim/core/invariant.h"
+
+namespace ntpsim::sim {
+namespace {
+
+Time scaled(Time span, double share) {
+  return Time::from_ns(std::llround(static_cast<double>(span.ns()) * share));
+}
+
+}  // namespace
+
+JobSimulation::JobSimulation(const Policy& policy, const JobSpec& job, std::int64_t domains,
+                             Time mean_time_to_interruption)
+    : policy_(policy),
+      checkpoint_(job.checkpoint),
+      rejoin_(job.recovery.rejoin),
+      mean_time_to_interruption_s_(mean_time_to_interruption.seconds()),
+      assignment_(policy.partition(), domains, policy.groups_per_replica()),
+      configuration_(policy.configure(assignment_)) {
+  invariant(configuration_.running, "the healthy job runs");
+  invariant(checkpoint_.interval > Time(), "checkpoints have an interval");
+}
+
+void JobSimulation::handle(const HealthEvent& event, const ClusterHealth& before, int healthy_after) {
+  const std::int64_t domain = before.domain_of(event.first_gpu);
+  if (domain >= assignment_.domains()) return;
+  advance(event.at);
+  const bool hit = event.kind != HealthEvent::Kind::kReturn && hits_job(event, before);
+  assignment_.set_healthy(domain, healthy_after);
+  if (hit) {
+    interrupt();
+  } else if (event.kind == HealthEvent::Kind::kReturn && state_ != State::kRecovering) {
+    consider_growth();
+  }
+}
+
+// The GPUs of a domain that a job uses are its healthy ones of the lowest numbers; the others are in-domain spares.
+bool JobSimulation::hits_job(const HealthEvent& event, const ClusterHealth& before) const {
+  if (state_ == State::kPaused) return false;
+  const int active =
+      assignment_.active_gpus(before.domain_of(event.first_gpu), configuration_.active_groups);
+  if (active == 0) return false;
+  for (std::int64_t gpu = event.first_gpu; gpu < event.first_gpu + event.gpus; ++gpu) {
+    if (before.in_service(gpu) && before.healthy_before(gpu) < active) return true;
+  }
+  return false;
+}
+
+void JobSimulation::advance(Time to) {
+  invariant(to >= now_, "time does not run backwards");
+  while (now_ < to) {
+    switch (state_) {
+      case State::kTraining:
+        train(to - now_);
+        break;
+      case State::kRecovering:
+        run_phase(to - now_);
+        break;
+      case State::kPaused:
+        result_.ledger.add(Category::kPaused, to - now_);
+        now_ = to;
+        break;
+    }
+  }
+}
+
+// One stretch of the cycle of training and saving, or all the whole cycles that fit.
+void JobSimulation::train(Time span) {
+  const Time cycle = checkpoint_.interval + checkpoint_.save;
+  if (cycle_position_ == Time() && span >= cycle) {
+    const std::int64_t cycles = span / cycle;
+    account_training(checkpoint_.interval * cycles);
+    result_.ledger.add(Category::kCheckpointSave, checkpoint_.save * cycles);
+    now_ += cycle * cycles;
+    commit();
+    return;
+  }
+  const bool saving = cycle_position_ >= checkpoint_.interval;
+  const Time left = (saving ? cycle : checkpoint_.interval) - cycle_position_;
+  const Time stretch = std::min(span, left);
+  if (saving) {
+    result_.ledger.add(Category::kCheckpointSave, stretch);
+  } else {
+    account_training(stretch);
+  }
+  now_ += stretch;
+  cycle_position_ += stretch;
+  if (cycle_position_ == cycle) commit();
+}
+
+void JobSimulation::commit() {
+  cycle_position_ = Time();
+  uncommitted_ = Time();
+}
+
+// Goodput takes what rounding the other shares to nanoseconds leaves, so the sum is exact.
+void JobSimulation::account_training(Time span) {
+  const Time degraded = scaled(span, configuration_.degraded_tp);
+  const Time dropped = scaled(span, configuration_.dropped_replicas);
+  const Time waiting = std::min(scaled(span, configuration_.straggler_wait), span - degraded - dropped);
+  const Time goodput = span - degraded - dropped - waiting;
+  result_.ledger.add(Category::kGoodput, goodput);
+  result_.ledger.add(Category::kDegradedTp, degraded);
+  result_.ledger.add(Category::kDroppedReplicas, dropped);
+  result_.ledger.add(Category::kStragglerWait, waiting);
+  result_.boosted_group_s += configuration_.boosted_groups * span.seconds();
+  result_.extra_energy_j += configuration_.extra_power_w * span.seconds();
+  uncommitted_ += goodput;
+  since_start_ += span;
+}
+
+void JobSimulation::interrupt() {
+  ++result_.interruptions;
+  const Transitions& transitions = policy_.transitions();
+  const bool from_peers = transitions.peers_keep_state && configuration_.replicas > 1;
+  lose_progress(from_peers);
+  configuration_ = policy_.configure(assignment_);
+  if (configuration_.running) {
+    begin(from_peers ? transitions.from_peers : transitions.from_checkpoint);
+  } else {
+    begin({transitions.from_checkpoint[0]});  // there is nothing to recover to once the failure is known
+  }
+}
+
+void JobSimulation::lose_progress(bool from_peers) {
+  Time lost = uncommitted_;
+  if (from_peers) {
+    const bool stepping = state_ == State::kTraining;
+    const Time step_in_progress = stepping ? since_start_ % configuration_.step_time : Time();
+    lost = std::min(scaled(step_in_progress, configuration_.goodput()), result_.ledger[Category::kGoodput]);
+    uncommitted_ -= std::min(lost, uncommitted_);
+    // A save that was under way begins anew.
+    cycle_position_ = std::min(cycle_position_, checkpoint_.interval);
+  } else {
+    commit();
+  }
+  result_.ledger.move(Category::kGoodput, Category::kWastedProgress, lost);
+}
+
+void JobSimulation::begin(const Transition& transition) {
+  ++result_.restarts;
+  transition_ = transition;
+  phase_ = 0;
+  phase_done_ = Time();
+  since_start_ = Time();
+  state_ = State::kRecovering;
+}
+
+void JobSimulation::run_phase(Time span) {
+  if (phase_ == transition_.size()) return finish_transition();
+  const Phase& phase = transition_[phase_];
+  const Time stretch = std::min(span, phase.length - phase_done_);
+  result_.ledger.add(phase.category, stretch);
+  now_ += stretch;
+  phase_done_ += stretch;
+  if (phase_done_ < phase.length) return;
+  if (phase.category == Category::kCheckpointSave) commit();
+  ++phase_;
+  phase_done_ = Time();
+}
+
+void JobSimulation::finish_transition() {
+  state_ = configuration_.running ? State::kTraining : State::kPaused;
+  if (state_ == State::kPaused) ++result_.pauses;
+  // Capacity may have come back meanwhile.
+  consider_growth();
+}
+
+void JobSimulation::consider_growth() {
+  const JobConfiguration candidate = policy_.configure(assignment_);
+  if (!candidate.running) return;
+  const Transitions& transitions = policy_.transitions();
+  if (state_ == State::kPaused) {
+    configuration_ = candidate;
+    begin(transitions.resume);
+  } else if (worth_growing_to(candidate)) {
+    configuration_ = candidate;
+    begin(transitions.rejoin);
+  }
+}
+
+bool JobSimulation::worth_growing_to(const JobConfiguration& candidate) const {
+  // Below this a difference is rounding, not capacity.
+  constexpr double kLeastGain = 1e-9;
+  const double gain = candidate.goodput() - configuration_.goodput();
+  if (gain < kLeastGain) return false;
+  switch (rejoin_) {
+    case Rejoin::kImmediate:
+      return true;
+    case Rejoin::kNextInterruption:
+      return false;
+    case Rejoin::kAuto:
+      return gain * mean_time_to_interruption_s_ > policy_.transitions().rejoin.length().seconds();
+  }
+  invariant_broken("every rejoin rule is decided", std::source_location::current());
+}
+
+JobResult JobSimulation::finish(Time horizon) {
+  advance(horizon);
+  invariant(result_.ledger.total() == horizon, "the ledger holds every nanosecond of the horizon");
+  return result_;
+}
+
+}  // namespace ntpsim::sim

@@ -1,0 +1,117 @@
+#include "policies.h"
+
+#include <span>
+
+#include "ntpsim/plan/domain_partition.h"
+#include "replica_rates.h"
+
+namespace ntpsim::sim {
+namespace {
+
+// Detection comes first whatever follows; the state is in peers' memory or in the last checkpoint.
+Transitions elastic_transitions(const JobSpec& job) {
+  const RecoverySpec& recovery = job.recovery;
+  const Phase detection{Category::kInfrastructure, recovery.detection};
+  const Phase communicators{Category::kReinitialization, recovery.reconfigure};
+  Transitions transitions;
+  transitions.peers_keep_state = recovery.elastic_restore == ElasticRestore::kPeers;
+  transitions.from_peers = {detection, communicators, {Category::kSliceDown, recovery.reshard}};
+  transitions.from_checkpoint = {detection, communicators, {Category::kRestore, recovery.restore}};
+  transitions.rejoin = {communicators, {Category::kScaleUp, recovery.reshard}};
+  transitions.resume = {communicators, {Category::kRestore, recovery.restore}};
+  return transitions;
+}
+
+Transitions cold_restart_transitions(const JobSpec& job) {
+  const RecoverySpec& recovery = job.recovery;
+  const Phase scheduling{Category::kInfrastructure, recovery.scheduling};
+  const Phase startup{Category::kProgramStartup, recovery.restart};
+  const Phase restore{Category::kRestore, recovery.restore};
+  Transitions transitions;
+  transitions.from_checkpoint = {{Category::kInfrastructure, recovery.detection}, scheduling, startup, restore};
+  // A planned restart saves first, so it loses nothing.
+  transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, scheduling, startup, restore};
+  transitions.resume = {scheduling, startup, restore};
+  return transitions;
+}
+
+Transitions spare_swap_transitions(const JobSpec& job) {
+  const RecoverySpec& recovery = job.recovery;
+  const Phase startup{Category::kProgramStartup, recovery.in_job_restart};
+  const Phase restore{Category::kRestore, recovery.restore};
+  Transitions transitions;
+  transitions.from_checkpoint = {{Category::kInfrastructure, recovery.detection}, startup, restore};
+  transitions.resume = {startup, restore};
+  return transitions;
+}
+
+// Replicas packed from the healthiest TP groups on. What tells our policies apart is which degrees a group may run at,
+// whether it may be boosted, whether the job runs on less than its whole batch, and how it gets going again.
+class PackedReplicas final : public Policy {
+ public:
+  struct Options {
+    std::span<const int> reduced_degrees = {};
+    bool boost = false;
+    bool whole_batch = false;
+  };
+
+  PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, const Options& options, Transitions transitions)
+      : partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
+                   options.reduced_degrees),
+        rates_(cluster, job, partition_.degrees(), options.boost),
+        whole_batch_(options.whole_batch),
+        transitions_(transitions) {}
+
+  [[nodiscard]] const plan::DomainPartition& partition() const override { return partition_; }
+  [[nodiscard]] std::int64_t groups_per_replica() const override { return rates_.groups_per_replica(); }
+  [[nodiscard]] double ideal_step_s() const override { return rates_.ideal_step_s(); }
+  [[nodiscard]] std::span<const DegreeRate> rates() const override { return rates_.rates(); }
+  [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment) const override {
+    return rates_.configure(assignment, whole_batch_);
+  }
+  [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+
+ private:
+  plan::DomainPartition partition_;
+  ReplicaRates rates_;
+  bool whole_batch_;
+  Transitions transitions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_dp_drop(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
+  const bool fixed = job.minibatch == Minibatch::kFixed;
+  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = fixed},
+                                          elastic_transitions(job));
+}
+
+std::unique_ptr<Policy> make_checkpoint_restart(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
+  const bool fixed = job.minibatch == Minibatch::kFixed;
+  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = fixed},
+                                          cold_restart_transitions(job));
+}
+
+std::unique_ptr<Policy> make_hot_spares(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
+  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = true},
+                                          spare_swap_transitions(job));
+}
+
+std::unique_ptr<Policy> make_ntp(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
+  return std::make_unique<PackedReplicas>(
+      cluster, job,
+      PackedReplicas::Options{.reduced_degrees = policy.reduced_degrees,
+                              .whole_batch = job.minibatch == Minibatch::kFixed},
+      elastic_transitions(job));
+}
+
+std::unique_ptr<Policy> make_ntp_pw(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
+  return std::make_unique<PackedReplicas>(
+      cluster, job,
+      PackedReplicas::Options{.reduced_degrees = policy.reduced_degrees,
+                              .boost = true,
+                              .whole_batch = job.minibatch == Minibatch::kFixed},
+      elastic_transitions(job));
+}
+
+}  // namespace ntpsim::sim

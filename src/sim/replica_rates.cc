@@ -1,0 +1,174 @@
+#include "replica_rates.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ntpsim/core/invariant.h"
+
+namespace ntpsim::sim {
+namespace {
+
+// Step times that agree to this relative precision are the same; it absorbs the rounding of the cost model's sums.
+constexpr double kSameTime = 1e-9;
+
+bool keeps_up(const StepModel& model, const ReplicaShape& shape, double limit_s) {
+  return model.step(shape).total_s() <= limit_s * (1 + kSameTime);
+}
+
+// The largest local batch, up to `most`, whose step takes no longer than `limit_s`; 0 when not even one fits.
+std::int64_t largest_batch(const StepModel& model, ReplicaShape shape, std::int64_t most, double limit_s) {
+  std::int64_t fits = 0;
+  std::int64_t too_many = most + 1;
+  while (too_many - fits > 1) {
+    shape.microbatches = fits + (too_many - fits) / 2;
+    (keeps_up(model, shape, limit_s) ? fits : too_many) = shape.microbatches;
+  }
+  return fits;
+}
+
+// The least compute speed from 1 to `most` that keeps up; `most` when nothing less does.
+double least_speed(const StepModel& model, ReplicaShape shape, double most, double limit_s) {
+  double slow = 1;
+  double fast = most;
+  shape.compute_speed = slow;
+  if (keeps_up(model, shape, limit_s)) return slow;
+  constexpr int kBisections = 40;
+  for (int i = 0; i < kBisections; ++i) {
+    shape.compute_speed = (slow + fast) / 2;
+    (keeps_up(model, shape, limit_s) ? fast : slow) = shape.compute_speed;
+  }
+  return fast;
+}
+
+}  // namespace
+
+ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees, bool boost)
+    : micro_batch_size_(job.training.micro_batch_size), tdp_w_(cluster.system.gpu.tdp.value()) {
+  const models::TrainingSpec& training = job.training;
+  replicas_per_unit_ = training.replicas_per_expert_group();
+  groups_per_replica_ =
+      training.pipeline_model_parallel_size * training.context_parallel_size * replicas_per_unit_;
+  batch_ = training.global_batch_size / training.micro_batch_size;
+  const StepModel model(cluster.system, job.model, training);
+  ideal_step_s_ = model.step(model.healthy_shape()).total_s();
+  for (const int degree : degrees) rates_.push_back({.degree = degree});
+  invariant(!rates_.empty() && rates_[0].degree == training.tensor_model_parallel_size,
+            "the full degree comes first");
+  rates_[0].microbatches = training.microbatches();
+  for (std::size_t index = 1; index < rates_.size(); ++index) {
+    boost ? rate_boosted(model, cluster, job, index) : rate_reduced(model, job, index);
+  }
+  tabulate_steps(model);
+}
+
+void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index) {
+  DegreeRate& rate = rates_[index];
+  ReplicaShape healthy = model.healthy_shape();
+  healthy.sync_degree = rate.degree;
+  const ReplicaShape reduced = {.tp_degree = rate.degree,
+                                .sync_degree = rate.degree,
+                                .microbatches = 1,
+                                .compute_speed = rate.compute_speed};
+  rate.microbatches =
+      largest_batch(model, reduced, job.training.microbatches(), model.step(healthy).total_s());
+}
+
+void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
+                                std::size_t index) {
+  const models::PowerCurve& curve = cluster.system.gpu.power_curve;
+  DegreeRate& rate = rates_[index];
+  const double most_speed = curve.speed_at(job.boost_limit);
+  rate.compute_speed = most_speed;
+  rate_reduced(model, job, index);
+  if (rate.microbatches == 0) return;
+  ReplicaShape healthy = model.healthy_shape();
+  healthy.sync_degree = rate.degree;
+  const ReplicaShape reduced = {
+      .tp_degree = rate.degree, .sync_degree = rate.degree, .microbatches = rate.microbatches};
+  rate.compute_speed = least_speed(model, reduced, most_speed, model.step(healthy).total_s());
+  rate.power_fraction = curve.power_for(rate.compute_speed).value_or(job.boost_limit);
+}
+
+void ReplicaRates::tabulate_steps(const StepModel& model) {
+  step_s_.resize(rates_.size() * rates_.size());
+  for (std::size_t slowest = 0; slowest < rates_.size(); ++slowest) {
+    for (std::size_t index = 0; index <= slowest; ++index) {
+      const DegreeRate& rate = rates_[index];
+      if (rate.microbatches == 0) continue;
+      step_s_[slowest * rates_.size() + index] = model.step({.tp_degree = rate.degree,
+                                                             .sync_degree = rates_[slowest].degree,
+                                                             .microbatches = rate.microbatches,
+                                                             .compute_speed = rate.compute_speed})
+                                                     .total_s();
+    }
+  }
+}
+
+// Visits the replicas that the job uses, run by run of the packing order, as visit(index of the degree, replicas):
+// the fewest that train the whole batch, or all that are worth running.
+template <class Visit>
+void ReplicaRates::visit_used(const plan::ReplicaAssignment& assignment, Visit&& visit) const {
+  std::int64_t missing = batch_;
+  std::size_t index = 0;
+  assignment.visit_replicas(std::numeric_limits<std::int64_t>::max(), [&](int degree, std::int64_t replicas) {
+    while (rates_[index].degree != degree) ++index;
+    const std::int64_t each = trained_by_one(index);
+    if (each == 0) missing = 0;  // this degree is not worth running, and what follows is lower still
+    if (missing <= 0) return;
+    const std::int64_t used = std::min(replicas, (missing + each - 1) / each);
+    missing -= used * each;
+    visit(index, used);
+  });
+}
+
+JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const {
+  JobConfiguration job;
+  std::int64_t trained = 0;   // microbatches per step
+  std::int64_t degraded = 0;  // microbatches per step that reduced replicas leave undone
+  std::size_t slowest = 0;
+  visit_used(assignment, [&](std::size_t index, std::int64_t used) {
+    job.replicas += used;
+    trained += used * trained_by_one(index);
+    degraded += used * (trained_by_one(0) - trained_by_one(index));
+    slowest = index;
+  });
+  // The last replica may have more room than the batch needs.
+  trained = std::min(trained, batch_);
+  job.running = trained == batch_ || (trained > 0 && !whole_batch);
+  if (!job.running) return {};
+  double step = 0;
+  visit_used(assignment,
+             [&](std::size_t index, std::int64_t) { step = std::max(step, step_s(index, slowest)); });
+  job.step_time = Time::from_seconds(step);
+  job.active_groups = job.replicas * groups_per_replica_;
+  job.sequences = trained * micro_batch_size_;
+  share_out(job, step, trained, degraded);
+  if (slowest > 0) add_power(assignment, job);
+  return job;
+}
+
+// Sequential shares: first what waiting costs, then what the shorter batch leaves undone of the rest.
+void ReplicaRates::share_out(JobConfiguration& job, double step, std::int64_t trained,
+                             std::int64_t degraded) const {
+  const double at_work = std::min(1.0, ideal_step_s_ / step);
+  const double share_of_one = at_work / static_cast<double>(batch_);
+  const std::int64_t missing = batch_ - trained;
+  const std::int64_t missing_degraded = std::min(missing, degraded);
+  job.straggler_wait = 1 - at_work;
+  job.degraded_tp = static_cast<double>(missing_degraded) * share_of_one;
+  job.dropped_replicas = static_cast<double>(missing - missing_degraded) * share_of_one;
+}
+
+void ReplicaRates::add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const {
+  std::int64_t left = job.active_groups;
+  for (const DegreeRate& rate : rates_) {
+    const std::int64_t active = std::min(left, assignment.groups(rate.degree));
+    left -= active;
+    if (rate.power_fraction <= 1) continue;
+    const auto groups = static_cast<double>(active);
+    job.boosted_groups += groups;
+    job.extra_power_w += groups * rate.degree * (rate.power_fraction - 1) * tdp_w_;
+  }
+}
+
+}  // namespace ntpsim::sim

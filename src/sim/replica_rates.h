@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ntpsim/plan/replica_assignment.h"
+#include "ntpsim/sim/policy.h"
+#include "ntpsim/sim/specs.h"
+#include "ntpsim/sim/step_model.h"
+
+namespace ntpsim::sim {
+
+/// Every distinct configuration's step time, computed once: replicas of a degree differ in nothing else, and the job's
+/// step takes as long as its slowest replica. Sums a packed assignment up into a job configuration.
+class ReplicaRates {
+ public:
+  /// Healthy replicas only, or also reduced ones. `boost`: reduced replicas get the least power that keeps the full
+  /// local batch, up to the boost limit. `degrees`: full degree first, descending.
+  ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees, bool boost);
+
+  [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
+  /// By descending degree.
+  [[nodiscard]] std::span<const DegreeRate> rates() const { return rates_; }
+  /// Of the healthy job without failures.
+  [[nodiscard]] double ideal_step_s() const { return ideal_step_s_; }
+
+  /// Packs the fewest replicas that train the whole global batch, or all there are. Runs unless nothing can, or unless
+  /// `whole_batch` and the batch is not reached.
+  [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const;
+
+ private:
+  void rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index);
+  void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job, std::size_t index);
+  void tabulate_steps(const StepModel& model);
+  template <class Visit>
+  void visit_used(const plan::ReplicaAssignment& assignment, Visit&& visit) const;
+  void share_out(JobConfiguration& job, double step, std::int64_t trained, std::int64_t degraded) const;
+  void add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const;
+  // Microbatches per step of what comes and goes as a whole.
+  [[nodiscard]] std::int64_t trained_by_one(std::size_t index) const {
+    return rates_[index].microbatches * replicas_per_unit_;
+  }
+  [[nodiscard]] double step_s(std::size_t index, std::size_t slowest) const {
+    return step_s_[slowest * rates_.size() + index];
+  }
+
+  std::vector<DegreeRate> rates_;   // by descending degree
+  std::vector<double> step_s_;      // [smallest degree present][degree]
+  std::int64_t groups_per_replica_ = 0;
+  std::int64_t replicas_per_unit_ = 1;  // data-parallel replicas that come and go together
+  std::int64_t batch_ = 0;              // microbatches per step of the healthy job
+  std::int64_t micro_batch_size_;
+  double ideal_step_s_ = 0;
+  double tdp_w_;
+};
+
+}  // namespace ntpsim::sim
