@@ -207,7 +207,7 @@ tl::expected<Json, std::string> set_value(std::string_view text) {
   return Json(std::string(text));
 }
 
-// One step down from `node`, or a sentence that says why there is none.
+// One step down from `node`, creating what an object lacks, or a sentence that says why there is none.
 tl::expected<Json*, std::string> descend(Json& node, const std::string& step) {
   if (node.is_null() || node.is_object()) return &node[step];
   if (!node.is_array()) {
@@ -310,14 +310,17 @@ void apply_set(std::string_view assignment, Document& document, Diagnostics& dia
   if (steps.size() > kMaxDepth) return error(fmt::format("a path of more than {} steps", kMaxDepth));
   Json* node = &document.root;
   std::string pointer;
+  std::optional<std::string> created;  // the outermost value that was not there before
   for (const std::string& step : steps) {
+    const bool exists = node->is_array() || node->contains(step);
     const auto next = descend(*node, step);
     if (!next) return diagnostics.error("--set", pointer, next.error());
     node = *next;
     pointer = child_pointer(pointer, step);
+    if (!exists && !created) created = pointer;
   }
   *node = *std::move(value);
-  document.set_pointers.push_back(std::move(pointer));
+  document.set_pointers.push_back(created.value_or(pointer));
 }
 
 std::string dump(const Json& json, int indent) {

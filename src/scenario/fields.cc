@@ -33,6 +33,18 @@ std::string range_text(const Bounds& bounds, Format format) {
   return has_max ? fmt::format(" of at most {}", format(bounds.max)) : "";
 }
 
+// The most readable text that reads back as the same nanoseconds; 3.4 us rather than 3.4000000000000004 us.
+std::string time_text(Time time) {
+  constexpr double kNsPerSecond = 1e9;
+  const std::string general = format_quantity(time.seconds(), Dimension::kTime);
+  const std::string symbol = general.substr(general.find(' ') + 1);
+  const auto unit = std::ranges::find(units_of(Dimension::kTime), symbol, &Unit::symbol);
+  const double unit_ns = std::round(unit->factor * kNsPerSecond);
+  const std::string text = fmt::format("{} {}", static_cast<double>(time.ns()) / unit_ns, symbol);
+  const auto seconds = parse_quantity(text, Dimension::kTime);
+  return seconds && Time::from_seconds(*seconds) == time ? text : general;
+}
+
 }  // namespace
 
 void Reader::error(const std::string& pointer, std::string message) {
@@ -192,10 +204,12 @@ Kind<std::string> name_among(std::string what, std::vector<std::string_view> kno
 }
 
 Kind<Time> time_span(Time min, Time max) {
-  return converted<Time>(
+  Kind<Time> kind = converted<Time>(
       quantity_value(Dimension::kTime, {.min = min.seconds(), .max = max.seconds()}),
       [](double seconds) { return Time::from_seconds(seconds); },
       [](const Time& time) { return time.seconds(); });
+  kind.write = [](const Time& time) { return Json(time_text(time)); };
+  return kind;
 }
 
 }  // namespace ntpsim::scenario

@@ -75,28 +75,28 @@ class TrainingCheck {
     return true;
   }
 
-  /// The batch and the experts, which depend on the number of replicas.
-  void check_replicas() {
-    const std::int64_t replicas = training_.data_parallel_size;
-    if (reader_.good({kMicroBatch, kGlobalBatch})) {
-      const std::int64_t step = training_.micro_batch_size * replicas;
-      if (training_.global_batch_size % step != 0) {
-        error(kGlobalBatch,
-              fmt::format("found {}, expected a multiple of micro_batch_size x data_parallel_size = {} x {}, "
-                          "such as {}",
-                          training_.global_batch_size, training_.micro_batch_size, replicas,
-                          nearest_multiples(training_.global_batch_size, step)));
-      }
-    }
-    if (!reader_.good({kEp, kEtp})) return;
+  /// The batch. Without knowing the number of replicas, microbatches must divide it all the same.
+  void check_batch(bool replicas_known) {
+    if (!reader_.good({kMicroBatch, kGlobalBatch})) return;
+    const std::int64_t replicas = replicas_known ? training_.data_parallel_size : 1;
+    const std::int64_t step = training_.micro_batch_size * replicas;
+    if (training_.global_batch_size % step == 0) return;
+    error(kGlobalBatch,
+          fmt::format("found {}, expected a multiple of micro_batch_size{} = {}{}, such as {}",
+                      training_.global_batch_size, replicas_known ? " x data_parallel_size" : "",
+                      training_.micro_batch_size, replicas_known ? fmt::format(" x {}", replicas) : "",
+                      nearest_multiples(training_.global_batch_size, step)));
+  }
+
+  /// Expert-parallel groups, which may span replicas.
+  void check_expert_groups() {
+    if (!reader_.good({kEp, kEtp, kTp, kCp})) return;
     const std::int64_t together = training_.replicas_per_expert_group();
-    if (replicas % together != 0) {
-      error(kEp,
-            fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not divide "
-                        "data_parallel_size {}",
-                        training_.expert_model_parallel_size, training_.expert_tensor_parallel_size, together,
-                        replicas));
-    }
+    if (training_.data_parallel_size % together == 0) return;
+    error(kEp, fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not divide "
+                           "data_parallel_size {}",
+                           training_.expert_model_parallel_size, training_.expert_tensor_parallel_size, together,
+                           training_.data_parallel_size));
   }
 
   void check_experts() {
@@ -188,7 +188,9 @@ TrainingSpec resolve_training(const TrainingDoc& doc, const sim::ClusterSpec& cl
   TrainingCheck check(cluster, model, training, reader);
   check.check_degrees();
   check.check_experts();
-  if (check.resolve_replicas(doc.given_data_parallel_size)) check.check_replicas();
+  const bool replicas_known = check.resolve_replicas(doc.given_data_parallel_size);
+  check.check_batch(replicas_known);
+  if (replicas_known) check.check_expert_groups();
   return training;
 }
 

@@ -53,6 +53,7 @@ bool JobSimulation::hits_job(const HealthEvent& event, const ClusterHealth& befo
 
 void JobSimulation::advance(Time to) {
   invariant(to >= now_, "time does not run backwards");
+  settle();
   while (now_ < to) {
     switch (state_) {
       case State::kTraining:
@@ -66,6 +67,7 @@ void JobSimulation::advance(Time to) {
         now_ = to;
         break;
     }
+    settle();
   }
 }
 
@@ -152,16 +154,25 @@ void JobSimulation::begin(const Transition& transition) {
 }
 
 void JobSimulation::run_phase(Time span) {
-  if (phase_ == transition_.size()) return finish_transition();
   const Phase& phase = transition_[phase_];
   const Time stretch = std::min(span, phase.length - phase_done_);
   result_.ledger.add(phase.category, stretch);
   now_ += stretch;
   phase_done_ += stretch;
-  if (phase_done_ < phase.length) return;
-  if (phase.category == Category::kCheckpointSave) commit();
-  ++phase_;
-  phase_done_ = Time();
+}
+
+// Ends what has run its time by now, so that nothing that happens at this very moment finds it still going on.
+void JobSimulation::settle() {
+  while (state_ == State::kRecovering) {
+    if (phase_ == transition_.size()) {
+      finish_transition();
+      continue;
+    }
+    if (phase_done_ < transition_[phase_].length) return;
+    if (transition_[phase_].category == Category::kCheckpointSave) commit();
+    ++phase_;
+    phase_done_ = Time();
+  }
 }
 
 void JobSimulation::finish_transition() {

@@ -30,7 +30,7 @@ class BadInputTest(CliTest):
 
     def test_an_unknown_catalog_name_is_named_with_the_nearest(self):
         self.refuse_with(lambda s: s.update(policies=["npt"]), "/policies/0", "ntp")
-        self.refuse_with(lambda s: s.update(model="llama3-7b"), "/model", "llama3-70b")
+        self.refuse_with(lambda s: s.update(model="lama3-70b"), "/model", "llama3-70b")
         self.refuse_with(lambda s: s.update(cluster={"system": "dgx-h10", "gpus": 8}), "/cluster/system", "dgx-h100")
 
     def test_a_missing_key_is_named(self):
@@ -65,7 +65,7 @@ class BadInputTest(CliTest):
                 self.refuse_with(lambda s: s["training"].update(seq_length=value), "/training/seq_length")
 
     def test_gpus_that_the_degrees_do_not_divide_are_refused(self):
-        self.refuse_with(lambda s: s["training"].update(pipeline_model_parallel_size=7), "/training", "7")
+        self.refuse_with(lambda s: s["training"].update(pipeline_model_parallel_size=7), "/cluster/gpus", "128 GPUs", "8 x 7 x 1")
 
     def test_a_tp_degree_above_the_domain_is_refused(self):
         size = 1024

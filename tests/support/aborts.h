@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ntpsim::test {
+namespace ntpsim::testing {
 
 /// Does calling `action` break an invariant, and so abort? Tries it in a child process whose stderr is
 /// discarded.
@@ -23,4 +23,4 @@ template <class Action>
          WTERMSIG(status) == SIGABRT;
 }
 
-}  // namespace ntpsim::test
+}  // namespace ntpsim::testing

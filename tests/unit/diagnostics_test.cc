@@ -65,8 +65,8 @@ TEST_CASE("a result holds a value or all the reasons why there is none") {
 }
 
 TEST_CASE("a broken invariant aborts, one that holds does nothing") {
-  CHECK(test::aborts([] { invariant(false, "broken on purpose"); }));
-  CHECK_FALSE(test::aborts([] { invariant(true, "holds"); }));
+  CHECK(testing::aborts([] { invariant(false, "broken on purpose"); }));
+  CHECK_FALSE(testing::aborts([] { invariant(true, "holds"); }));
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST_CASE("an index is below n for every word, and takes all values") {
     CHECK(RandomStream::to_index(kAllOnes, n) == n - 1);
   }
   CHECK(RandomStream::to_index(1ULL << 63U, 10) == 5);
-  CHECK(test::aborts([] { (void)RandomStream::to_index(1, 0); }));
+  CHECK(testing::aborts([] { (void)RandomStream::to_index(1, 0); }));
 }
 
 TEST_CASE("uniforms are uniform and neighbours independent") {

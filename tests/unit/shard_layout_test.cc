@@ -85,12 +85,12 @@ TEST_CASE("sizes past 32 bits are exact") {
 }
 
 TEST_CASE("a layout outside its domain breaks an invariant") {
-  CHECK(test::aborts([] { (void)ShardLayout(-1, 1); }));
-  CHECK(test::aborts([] { (void)ShardLayout(1, 0); }));
-  CHECK(test::aborts([] { (void)ShardLayout(4, 2).owned_by(2); }));
-  CHECK(test::aborts([] { (void)ShardLayout(4, 2).owned_by(-1); }));
-  CHECK(test::aborts([] { (void)ShardLayout(4, 2).owner_of(4); }));
-  CHECK(test::aborts([] { (void)ShardLayout(4, 2).owner_of(-1); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(-1, 1); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(1, 0); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owned_by(2); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owned_by(-1); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owner_of(4); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owner_of(-1); }));
 }
 
 TEST_CASE("a job of one degree reshards nothing") {
@@ -130,8 +130,8 @@ TEST_CASE("reshard volumes cover what the extra ranks hold and stay within one s
 }
 
 TEST_CASE("a reshard outside its domain breaks an invariant") {
-  CHECK(test::aborts([] { (void)reshard_volume(8, 4, 5); }));
-  CHECK(test::aborts([] { (void)reshard_volume(8, 4, 0); }));
+  CHECK(testing::aborts([] { (void)reshard_volume(8, 4, 5); }));
+  CHECK(testing::aborts([] { (void)reshard_volume(8, 4, 0); }));
 }
 
 }  // namespace

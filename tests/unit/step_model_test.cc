@@ -229,9 +229,9 @@ TEST_CASE("the NTP paper's boost: TP30 keeps the whole batch within 1.3 of TDP")
 
 TEST_CASE("impossible shapes are refused") {
   const StepModel model = paper_model(paper_training(1));
-  CHECK(test::aborts([&] { (void)model.step({.tp_degree = 33, .sync_degree = 32, .microbatches = 1}); }));
-  CHECK(test::aborts([&] { (void)model.step({.tp_degree = 30, .sync_degree = 31, .microbatches = 1}); }));
-  CHECK(test::aborts([&] { (void)model.step({.tp_degree = 30, .sync_degree = 30, .microbatches = 0}); }));
+  CHECK(testing::aborts([&] { (void)model.step({.tp_degree = 33, .sync_degree = 32, .microbatches = 1}); }));
+  CHECK(testing::aborts([&] { (void)model.step({.tp_degree = 30, .sync_degree = 31, .microbatches = 1}); }));
+  CHECK(testing::aborts([&] { (void)model.step({.tp_degree = 30, .sync_degree = 30, .microbatches = 0}); }));
 }
 
 }  // namespace ntpsim::sim

@@ -19,6 +19,9 @@ TEST_CASE("a Time starts at zero and keeps whole nanoseconds") {
   CHECK(Time().ns() == 0);
   CHECK(Time::from_ns(-7).ns() == -7);
   CHECK(Time::from_ns(1'500'000'000).seconds() == 1.5);
+  for (const std::int64_t seconds : {3LL, 86'400LL, 259'200LL, 365LL * 86'400}) {
+    CHECK(Time::from_ns(seconds * 1'000'000'000).seconds() == static_cast<double>(seconds));
+  }
 }
 
 TEST_CASE("seconds are rounded to the nearest nanosecond, halves away from zero") {
@@ -46,12 +49,12 @@ TEST_CASE("the range reaches 292 years either way") {
 }
 
 TEST_CASE("seconds out of range break an invariant, unless saturated") {
-  CHECK(test::aborts([] { (void)Time::from_seconds(9.3e9); }));
-  CHECK(test::aborts([] { (void)Time::from_seconds(-9.3e9); }));
-  CHECK(test::aborts([] { (void)Time::from_seconds(kInfinity); }));
-  CHECK(test::aborts([] { (void)Time::from_seconds(std::nan("")); }));
-  CHECK(test::aborts([] { (void)Time::from_seconds_saturated(std::nan("")); }));
-  CHECK_FALSE(test::aborts([] { (void)Time::from_seconds(9.2e9); }));
+  CHECK(testing::aborts([] { (void)Time::from_seconds(9.3e9); }));
+  CHECK(testing::aborts([] { (void)Time::from_seconds(-9.3e9); }));
+  CHECK(testing::aborts([] { (void)Time::from_seconds(kInfinity); }));
+  CHECK(testing::aborts([] { (void)Time::from_seconds(std::nan("")); }));
+  CHECK(testing::aborts([] { (void)Time::from_seconds_saturated(std::nan("")); }));
+  CHECK_FALSE(testing::aborts([] { (void)Time::from_seconds(9.2e9); }));
 }
 
 TEST_CASE("saturated seconds past the range mean never") {

@@ -45,6 +45,7 @@ class JobSimulation {
   void train(Time span);
   void account_training(Time span);
   void run_phase(Time span);
+  void settle();
   void interrupt();
   void lose_progress(bool from_peers);
   void begin(const Transition& transition);
