@@ -159,7 +159,8 @@ std::string escaped(std::string_view key) {
 std::string unescaped(std::string_view token) {
   std::string out;
   for (std::size_t i = 0; i < token.size(); ++i) {
-    const bool escape = token[i] == '~' && i + 1 < token.size() && (token[i + 1] == '0' || token[i + 1] == '1');
+    const bool escape =
+        token[i] == '~' && i + 1 < token.size() && (token[i + 1] == '0' || token[i + 1] == '1');
     out += escape ? (token[++i] == '0' ? '~' : '/') : token[i];
   }
   return out;

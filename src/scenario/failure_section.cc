@@ -38,17 +38,19 @@ enum class MeanKey : unsigned char { kAbsent, kPresent };
 Section<DistributionDoc> family_section(const FamilyInfo& info, MeanKey mean) {
   using T = DistributionDoc;
   const std::string name(info.name);
-  Section<T> section{name,
-                     std::string(info.description),
-                     {{"family", &T::family, choice<Distribution::Family>("family", {{info.name, info.family}}),
-                       "The family of distributions."}}};
+  Section<T> section{
+      name,
+      std::string(info.description),
+      {{"family", &T::family, choice<Distribution::Family>("family", {{info.name, info.family}}),
+        "The family of distributions."}}};
   if (mean == MeanKey::kPresent) {
     section.fields.emplace_back("mean", &T::mean_s, quantity_value(Dimension::kTime, {.min = kMinSpan}),
                                 "The mean.");
   }
   if (!info.shape_parameter.empty()) {
     section.fields.emplace_back(std::string(info.shape_parameter), &T::shape,
-                                real_number({.min = kMinShape, .max = kMaxShape}), "Its shape.", Example{0.8});
+                                real_number({.min = kMinShape, .max = kMaxShape}), "Its shape.",
+                                Example{0.8});
   }
   return section;
 }
@@ -61,25 +63,27 @@ Kind<DistributionDoc> distribution_object(MeanKey mean) {
     schemas.push_back(sections.back().second.schema());
   }
   const auto family_name = name_among("distribution", names_in(models::distribution_families()));
-  return {"a distribution", any_of(schemas),
-          [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<DistributionDoc> {
-            const std::string family_pointer = child_pointer(pointer, "family");
-            if (!json.contains("family")) {
-              reader.error(family_pointer, "missing; expected " + family_name.expected);
-              return std::nullopt;
-            }
-            const auto name = family_name.read(json["family"], family_pointer, reader);
-            if (!name) return std::nullopt;
-            DistributionDoc doc;
-            std::ranges::find(sections, *name, [](const auto& entry) { return entry.first; })
-                ->second.read(json, pointer, doc, reader);
-            return doc;
-          },
-          [=](const DistributionDoc& doc) {
-            return std::ranges::find(sections, models::info_of(doc.family).name,
-                                     [](const auto& entry) { return entry.first; })
-                ->second.write(doc);
-          }};
+  return {
+      "a distribution", any_of(schemas),
+      [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<DistributionDoc> {
+        const std::string family_pointer = child_pointer(pointer, "family");
+        if (!json.contains("family")) {
+          reader.error(family_pointer, "missing; expected " + family_name.expected);
+          return std::nullopt;
+        }
+        const auto name = family_name.read(json["family"], family_pointer, reader);
+        if (!name) return std::nullopt;
+        DistributionDoc doc;
+        std::ranges::find(sections, *name, [](const auto& entry) {
+          return entry.first;
+        })->second.read(json, pointer, doc, reader);
+        return doc;
+      },
+      [=](const DistributionDoc& doc) {
+        return std::ranges::find(sections, models::info_of(doc.family).name,
+                                 [](const auto& entry) { return entry.first; })
+            ->second.write(doc);
+      }};
 }
 
 // A lifetime: its mean is given elsewhere, so a family without a shape can go by its name.
@@ -91,24 +95,26 @@ Kind<DistributionDoc> lifetime_kind() {
   const auto named = name_among("distribution", names);
   const auto any_name = name_among("distribution", names_in(models::distribution_families()));
   const auto configured = distribution_object(MeanKey::kAbsent);
-  const std::string expected = R"(a distribution, as in "exponential" or {"family": "weibull", "shape": 0.8})";
-  return {expected, any_of({named.schema, configured.schema}),
-          [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<DistributionDoc> {
-            if (json.is_object()) return configured.read(json, pointer, reader);
-            if (!json.is_string()) {
-              reader.error(pointer, fmt::format("found {}, expected {}", describe(json), expected));
-              return std::nullopt;
-            }
-            const auto name = any_name.read(json, pointer, reader);
-            if (!name) return std::nullopt;
-            const auto family = models::find_family(*name).value();
-            const std::string_view shape = models::info_of(family).shape_parameter;
-            if (shape.empty()) return DistributionDoc{.family = family};
-            reader.error(pointer, fmt::format(R"(found {0}, which needs its {1}: {{"family": {0}, "{1}": 0.8}})",
-                                              dump(json), shape));
-            return std::nullopt;
-          },
-          configured.write};
+  const std::string expected =
+      R"(a distribution, as in "exponential" or {"family": "weibull", "shape": 0.8})";
+  return {
+      expected, any_of({named.schema, configured.schema}),
+      [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<DistributionDoc> {
+        if (json.is_object()) return configured.read(json, pointer, reader);
+        if (!json.is_string()) {
+          reader.error(pointer, fmt::format("found {}, expected {}", describe(json), expected));
+          return std::nullopt;
+        }
+        const auto name = any_name.read(json, pointer, reader);
+        if (!name) return std::nullopt;
+        const auto family = models::find_family(*name).value();
+        const std::string_view shape = models::info_of(family).shape_parameter;
+        if (shape.empty()) return DistributionDoc{.family = family};
+        reader.error(pointer, fmt::format(R"(found {0}, which needs its {1}: {{"family": {0}, "{1}": 0.8}})",
+                                          dump(json), shape));
+        return std::nullopt;
+      },
+      configured.write};
 }
 
 // A repair time, or none. The constant one goes by its mean alone.
@@ -170,7 +176,8 @@ const Section<FailureClassDoc>& failure_class_section() {
   };
   static const Section<T> section{
       "Failure class",
-      "One way in which hardware or software fails. How often: exactly one of mean_time_between_failures, rate, "
+      "One way in which hardware or software fails. How often: exactly one of mean_time_between_failures, "
+      "rate, "
       "share and causes.",
       {{"name", &T::name, text(), "Name in results, unique.", Example{"GPU hardware"}},
        {"component", &T::component, scope(), "What fails.", Default{"gpu"}},
@@ -184,8 +191,8 @@ const Section<FailureClassDoc>& failure_class_section() {
        {"share", &T::share, real_number({.min = 1e-9, .max = 1}), "Fraction of the observed interruptions.",
         Example{0.78}},
        {"causes", &T::causes, causes_kind(), "Counts among the observed interruptions, by cause."},
-       {"distribution", &T::distribution, lifetime_kind(), "How the lives of one unit spread around their mean.",
-        Default{"exponential"}},
+       {"distribution", &T::distribution, lifetime_kind(),
+        "How the lives of one unit spread around their mean.", Default{"exponential"}},
        {"repair_time", &T::repair_time, repair_kind(),
         "How long what failed stays out of service. none: it is back at once; the job is interrupted only.",
         Default{"none"}}},

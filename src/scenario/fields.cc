@@ -99,15 +99,14 @@ Kind<bool> boolean() {
 }
 
 Kind<std::string> text() {
-  return {
-      "text",
-      {{"type", "string"}},
-      [](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<std::string> {
-        if (json.is_string()) return json.get<std::string>();
-        reader.error(pointer, fmt::format("found {}, expected text", describe(json)));
-        return std::nullopt;
-      },
-      [](const std::string& value) { return Json(value); }};
+  return {"text",
+          {{"type", "string"}},
+          [](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<std::string> {
+            if (json.is_string()) return json.get<std::string>();
+            reader.error(pointer, fmt::format("found {}, expected text", describe(json)));
+            return std::nullopt;
+          },
+          [](const std::string& value) { return Json(value); }};
 }
 
 Kind<std::int64_t> whole_number(std::int64_t min, std::int64_t max) {
@@ -130,7 +129,8 @@ Kind<std::int64_t> whole_number(std::int64_t min, std::int64_t max) {
 Kind<std::uint64_t> word() {
   const std::string expected = "a whole number from 0 to 18446744073709551615";
   return {expected,
-          {{"type", "integer"}, {"minimum", 0}, {"maximum", std::numeric_limits<std::uint64_t>::max()}},
+          // No maximum: validators that compute in doubles or signed words cannot hold it.
+          {{"type", "integer"}, {"minimum", 0}},
           [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<std::uint64_t> {
             // Values that a program put in may be signed even when they are not negative.
             const bool fits =
@@ -197,7 +197,8 @@ Kind<std::string> name_among(std::string what, std::vector<std::string_view> kno
             }
             const auto& name = json.get_ref<const std::string&>();
             if (std::ranges::find(known, name) != known.end()) return name;
-            reader.error(pointer, fmt::format("unknown {} {}{}", what, quoted(name), suggestion(name, known)));
+            reader.error(pointer,
+                         fmt::format("unknown {} {}{}", what, quoted(name), suggestion(name, known)));
             return std::nullopt;
           },
           [](const std::string& name) { return Json(name); }};

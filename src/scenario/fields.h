@@ -14,10 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "document.h"
 #include "ntpsim/core/diagnostics.h"
 #include "ntpsim/core/quantity.h"
 #include "ntpsim/core/time.h"
+
+#include "document.h"
 
 namespace ntpsim::scenario {
 

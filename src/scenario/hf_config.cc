@@ -162,11 +162,12 @@ TransformerSpec deepseek_v3(Config& config) {
   model.latent_attention = attention;
   model.kv_channels = attention.v_head_dim;
   const std::int64_t expert_width = config.required("moe_intermediate_size");
-  model.experts = {.num_experts = config.required("n_routed_experts"),
-                   .router_topk = config.required("num_experts_per_tok"),
-                   .ffn_hidden_size = expert_width,
-                   .shared_expert_intermediate_size = expert_width * config.optional("n_shared_experts", 0, 0),
-                   .dense_layers = config.optional("first_k_dense_replace", 0, 0)};
+  model.experts = {
+      .num_experts = config.required("n_routed_experts"),
+      .router_topk = config.required("num_experts_per_tok"),
+      .ffn_hidden_size = expert_width,
+      .shared_expert_intermediate_size = expert_width * config.optional("n_shared_experts", 0, 0),
+      .dense_layers = config.optional("first_k_dense_replace", 0, 0)};
   refuse_unless_one(config, "moe_layer_freq", "experts in every other layer only are not modelled");
   return model;
 }
@@ -177,8 +178,8 @@ struct Family {
 };
 
 constexpr std::array kFamilies = {
-    Family{"llama", dense_model},       Family{"mistral", mistral},       Family{"qwen3", qwen3},
-    Family{"mixtral", mixtral},         Family{"qwen3_moe", qwen3_moe},   Family{"gpt_oss", gpt_oss},
+    Family{"llama", dense_model},       Family{"mistral", mistral},     Family{"qwen3", qwen3},
+    Family{"mixtral", mixtral},         Family{"qwen3_moe", qwen3_moe}, Family{"gpt_oss", gpt_oss},
     Family{"deepseek_v3", deepseek_v3}, Family{"kimi_k2", deepseek_v3},
 };
 

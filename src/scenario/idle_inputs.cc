@@ -46,8 +46,9 @@ void warn_of_policy_settings(const Scenario& scenario, Reader& reader) {
       return info == nullptr || reads(*info, setting);
     });
     if (read) continue;
-    reader.warning(std::string(setting), fmt::format("no chosen policy reads it, so it has no effect (read by: {})",
-                                                     fmt::join(readers_of(setting), ", ")));
+    reader.warning(std::string(setting),
+                   fmt::format("no chosen policy reads it, so it has no effect (read by: {})",
+                               fmt::join(readers_of(setting), ", ")));
   }
 }
 
@@ -62,8 +63,7 @@ void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& 
                    "only the distributed optimizer gathers parameters, so it has no effect");
   }
   if (doc.given_sequence_parallel.value_or(false) && training.tensor_model_parallel_size == 1) {
-    reader.warning("/training/sequence_parallel",
-                   "tensor_model_parallel_size is 1, so it has no effect");
+    reader.warning("/training/sequence_parallel", "tensor_model_parallel_size is 1, so it has no effect");
   }
 }
 

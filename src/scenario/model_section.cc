@@ -45,8 +45,10 @@ const Section<TransformerSpec::Experts>& experts_section() {
   static const Section<T> section{
       "Experts",
       "Mixture of experts.",
-      {{"num_experts", &T::num_experts, whole_number(1, 1'000'000), "Routed experts of a layer.", Example{128}},
-       {"router_topk", &T::router_topk, whole_number(1, 1'000'000), "Experts that a token visits.", Example{8}},
+      {{"num_experts", &T::num_experts, whole_number(1, 1'000'000), "Routed experts of a layer.",
+        Example{128}},
+       {"router_topk", &T::router_topk, whole_number(1, 1'000'000), "Experts that a token visits.",
+        Example{8}},
        {"ffn_hidden_size", &T::ffn_hidden_size, width(), "Width of one expert.", Example{2048}},
        {"shared_expert_intermediate_size", &T::shared_expert_intermediate_size, whole_number(0, kMaxWidth),
         "Width of the shared experts together; 0: none.", Default{0}},
@@ -71,8 +73,8 @@ const Section<ModelDoc>& model_section() {
        {"num_layers", &T::num_layers, whole_number(1, kMaxLayers), "Transformer layers.", Example{126}},
        {"hidden_size", &T::hidden_size, width(), "Width of the model.", Example{16384}},
        {"num_attention_heads", &T::num_attention_heads, width(), "Query heads.", Example{128}},
-       {"num_query_groups", &T::given_query_groups, width(),
-        "Key/value heads. Default: num_attention_heads.", Example{8}},
+       {"num_query_groups", &T::given_query_groups, width(), "Key/value heads. Default: num_attention_heads.",
+        Example{8}},
        {"kv_channels", &T::given_kv_channels, width(),
         "Width of one head. Default: hidden_size / num_attention_heads.", Example{128}},
        {"ffn_hidden_size", &T::ffn_hidden_size, width(), "Width of a dense layer's MLP.", Example{53248}},
@@ -103,9 +105,10 @@ TransformerSpec complete(const ModelDoc& doc, const std::string& pointer, Reader
   } else if (heads_known && reader.good({at("hidden_size")})) {
     model.kv_channels = model.hidden_size / model.num_attention_heads;
     if (model.hidden_size % model.num_attention_heads != 0) {
-      reader.error(at("kv_channels"), fmt::format("missing; hidden_size {} is no multiple of "
-                                                  "num_attention_heads {}, so the width of a head must be given",
-                                                  model.hidden_size, model.num_attention_heads));
+      reader.error(at("kv_channels"),
+                   fmt::format("missing; hidden_size {} is no multiple of "
+                               "num_attention_heads {}, so the width of a head must be given",
+                               model.hidden_size, model.num_attention_heads));
     }
   }
   if (model.experts && reader.good({at("experts"), at("num_layers")})) {
@@ -115,8 +118,9 @@ TransformerSpec complete(const ModelDoc& doc, const std::string& pointer, Reader
                                model.experts->router_topk, model.experts->num_experts));
     }
     if (model.experts->dense_layers > model.num_layers) {
-      reader.error(at("experts/dense_layers"), fmt::format("found {}, expected at most num_layers, which is {}",
-                                                           model.experts->dense_layers, model.num_layers));
+      reader.error(at("experts/dense_layers"),
+                   fmt::format("found {}, expected at most num_layers, which is {}",
+                               model.experts->dense_layers, model.num_layers));
     }
   }
   return model;
@@ -167,18 +171,18 @@ Json model_schema(const Kind<std::string>& named) {
 
 Kind<TransformerSpec> model_kind() {
   const auto named = name_among("model", names_in(models::model_catalog()));
-  return {"a model of the catalog, the path of a config.json, or an inline model", model_schema(named),
-          [=](const Json& json, const std::string& pointer,
-              Reader& reader) -> std::optional<TransformerSpec> {
-            if (!json.is_string()) return read_model_object(json, pointer, reader);
-            const auto& name = json.get_ref<const std::string&>();
-            if (name.ends_with(".json")) return read_model_file(name, pointer, reader);
-            const auto known = named.read(json, pointer, reader);
-            return known ? std::optional(*models::find_model(*known)) : std::nullopt;
-          },
-          [](const TransformerSpec& spec) {
-            return model_section().write({spec, spec.num_query_groups, spec.kv_channels});
-          }};
+  return {
+      "a model of the catalog, the path of a config.json, or an inline model", model_schema(named),
+      [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<TransformerSpec> {
+        if (!json.is_string()) return read_model_object(json, pointer, reader);
+        const auto& name = json.get_ref<const std::string&>();
+        if (name.ends_with(".json")) return read_model_file(name, pointer, reader);
+        const auto known = named.read(json, pointer, reader);
+        return known ? std::optional(*models::find_model(*known)) : std::nullopt;
+      },
+      [](const TransformerSpec& spec) {
+        return model_section().write({spec, spec.num_query_groups, spec.kv_channels});
+      }};
 }
 
 }  // namespace ntpsim::scenario

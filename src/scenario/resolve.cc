@@ -42,10 +42,10 @@ void check_cluster(const sim::ClusterSpec& cluster, Reader& reader) {
   const std::int64_t domain = cluster.system.domain_size;
   if (reader.good({"/cluster/gpus"}) && cluster.gpus % domain != 0) {
     const std::int64_t below = cluster.gpus / domain * domain;
-    reader.error("/cluster/gpus",
-                 fmt::format("found {} GPUs, expected a multiple of domain_size {}, such as {}", cluster.gpus,
-                             domain, below > 0 ? fmt::format("{} or {}", below, below + domain)
-                                               : fmt::format("{}", domain)));
+    reader.error(
+        "/cluster/gpus",
+        fmt::format("found {} GPUs, expected a multiple of domain_size {}, such as {}", cluster.gpus, domain,
+                    below > 0 ? fmt::format("{} or {}", below, below + domain) : fmt::format("{}", domain)));
   }
   if (reader.good({"/cluster/gpus_per_tray"}) && domain % cluster.system.gpus_per_tray != 0) {
     reader.error("/cluster/gpus_per_tray", fmt::format("found {}, expected a divisor of domain_size {}",
@@ -110,9 +110,10 @@ void check_boost(const Scenario& scenario, Reader& reader) {
   if (boosting == scenario.policies.end()) return;
   const models::GpuSpec& gpu = scenario.cluster.system.gpu;
   if (gpu.power_curve.empty()) {
-    reader.error("/cluster/gpu", fmt::format("{} has no power curve, which {} needs: give an inline gpu with a "
-                                             "power_curve, or leave {} out",
-                                             gpu.name, boosting->name, boosting->name));
+    reader.error("/cluster/gpu",
+                 fmt::format("{} has no power curve, which {} needs: give an inline gpu with a "
+                             "power_curve, or leave {} out",
+                             gpu.name, boosting->name, boosting->name));
   } else if (scenario.job.boost_limit > gpu.power_curve.max_power()) {
     reader.error("/power/boost_limit",
                  fmt::format("found {}, expected at most {}, where the power curve of {} ends",

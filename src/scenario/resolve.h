@@ -7,9 +7,9 @@
 
 namespace ntpsim::scenario {
 
-/// Looks up catalog entries, fills in the defaults that depend on other values, checks the values against each
-/// other, and warns of those that cannot affect the result. Reports every violation it can tell; the scenario
-/// is meaningful only when none was reported, here or while the document was read.
+/// Looks up catalog entries, fills in the defaults that depend on other values, checks the values against
+/// each other, and warns of those that cannot affect the result. Reports every violation it can tell; the
+/// scenario is meaningful only when none was reported, here or while the document was read.
 [[nodiscard]] Scenario resolve(const ScenarioDoc& doc, const LoadOptions& options, Reader& reader);
 
 /// The document of a resolved scenario: resolving it again gives the same scenario.
@@ -24,7 +24,8 @@ namespace ntpsim::scenario {
 [[nodiscard]] models::TrainingSpec resolve_training(const TrainingDoc& doc, const sim::ClusterSpec& cluster,
                                                     const models::TransformerSpec& model, Reader& reader);
 /// The policies to run, with their defaults.
-[[nodiscard]] std::vector<sim::PolicySpec> resolve_policies(const ScenarioDoc& doc, const LoadOptions& options,
+[[nodiscard]] std::vector<sim::PolicySpec> resolve_policies(const ScenarioDoc& doc,
+                                                            const LoadOptions& options,
                                                             const sim::ClusterSpec& cluster,
                                                             const models::TrainingSpec& training,
                                                             Reader& reader);

@@ -45,9 +45,10 @@ void check_rate_keys(const FailureClassDoc& doc, const FailuresDoc& failures, co
                     static_cast<int>(doc.rate_per_s.has_value()) + static_cast<int>(doc.share.has_value()) +
                     static_cast<int>(doc.causes.has_value());
   if (given != 1) {
-    reader.error(pointer, fmt::format("found {} of mean_time_between_failures, rate, share and causes; expected "
-                                      "exactly one",
-                                      given == 0 ? "none" : fmt::format("{}", given)));
+    reader.error(pointer,
+                 fmt::format("found {} of mean_time_between_failures, rate, share and causes; expected "
+                             "exactly one",
+                             given == 0 ? "none" : fmt::format("{}", given)));
     return;
   }
   if ((doc.share || doc.causes) && !failures.observed && reader.good({kObserved})) {
@@ -84,14 +85,16 @@ models::FailureClass resolve_class(const FailureClassDoc& doc, const FailuresDoc
                              to_string(failure.blast_radius), to_string(failure.component)));
   }
   if (reader.good({pointer})) check_rate_keys(doc, failures, pointer, reader);
-  if (!reader.good({pointer, kObserved, "/cluster/system", "/cluster/domain_size", "/cluster/gpus_per_tray"})) {
+  if (!reader.good(
+          {pointer, kObserved, "/cluster/system", "/cluster/domain_size", "/cluster/gpus_per_tray"})) {
     return failure;
   }
   const double mean_s = mean_time_between_failures(doc, failures, system);
   constexpr double kShortest = 1;
   if (mean_s < kShortest) {
-    reader.error(pointer, fmt::format("a {} fails every {} s on average, expected at least {} s between failures",
-                                      to_string(doc.component), mean_s, kShortest));
+    reader.error(pointer,
+                 fmt::format("a {} fails every {} s on average, expected at least {} s between failures",
+                             to_string(doc.component), mean_s, kShortest));
     return failure;
   }
   failure.lifetime = Distribution(doc.distribution.family, mean_s, doc.distribution.shape);

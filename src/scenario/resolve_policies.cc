@@ -49,8 +49,8 @@ std::vector<Chosen> choose(const std::vector<PolicyDoc>& docs, const std::vector
   for (const std::string& name : names) {
     for (Chosen& each : chosen_by(name, docs)) {
       if (each.pointer.empty() && sim::find_policy(name) == nullptr) {
-        reader.option_error(fmt::format("unknown policy {}{}", dump(name),
-                                        suggestion(name, names_in(sim::policy_table()))));
+        reader.option_error(
+            fmt::format("unknown policy {}{}", dump(name), suggestion(name, names_in(sim::policy_table()))));
       } else {
         chosen.push_back(std::move(each));
       }
@@ -137,8 +137,7 @@ void warn_without_spares(const Chosen& chosen, const sim::PolicySpec& policy, co
                          const models::TrainingSpec& training, Reader& reader) {
   if (policy.name != "hot_spares" || policy.spare_domains > 0) return;
   if (has_spares_in_domains(cluster, training)) return;
-  reader.warning(chosen.pointer,
-                 "hot_spares has no spares: it pauses at every loss; give it spare_domains");
+  reader.warning(chosen.pointer, "hot_spares has no spares: it pauses at every loss; give it spare_domains");
 }
 
 }  // namespace

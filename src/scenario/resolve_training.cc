@@ -53,17 +53,17 @@ class TrainingCheck {
                              virtual_stages));
     }
     if (reader_.good({kSeqLength, kCp}) && training_.seq_length % training_.context_parallel_size != 0) {
-      error(kSeqLength, fmt::format("found {}, expected a multiple of context_parallel_size {}, such as {}",
-                                    training_.seq_length, training_.context_parallel_size,
-                                    nearest_multiples(training_.seq_length, training_.context_parallel_size)));
+      error(kSeqLength,
+            fmt::format("found {}, expected a multiple of context_parallel_size {}, such as {}",
+                        training_.seq_length, training_.context_parallel_size,
+                        nearest_multiples(training_.seq_length, training_.context_parallel_size)));
     }
   }
 
   /// Sets data_parallel_size to `given`, or to what the cluster holds. False when it cannot be told.
   bool resolve_replicas(std::optional<std::int64_t> given) {
     if (!cluster_known() || !reader_.good({"/cluster/gpus", kTp, kPp, kCp, kDp})) return false;
-    const std::int64_t groups_per_domain =
-        cluster_.system.domain_size / training_.tensor_model_parallel_size;
+    const std::int64_t groups_per_domain = cluster_.system.domain_size / training_.tensor_model_parallel_size;
     const std::int64_t groups = cluster_.domains() * groups_per_domain;
     const std::int64_t per_replica = training_.pipeline_model_parallel_size * training_.context_parallel_size;
     if (given) return take_given(*given, groups, per_replica);
@@ -93,17 +93,19 @@ class TrainingCheck {
     if (!reader_.good({kEp, kEtp, kTp, kCp})) return;
     const std::int64_t together = training_.replicas_per_expert_group();
     if (training_.data_parallel_size % together == 0) return;
-    error(kEp, fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not divide "
-                           "data_parallel_size {}",
-                           training_.expert_model_parallel_size, training_.expert_tensor_parallel_size, together,
-                           training_.data_parallel_size));
+    error(kEp,
+          fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not divide "
+                      "data_parallel_size {}",
+                      training_.expert_model_parallel_size, training_.expert_tensor_parallel_size, together,
+                      training_.data_parallel_size));
   }
 
   void check_experts() {
     if (!reader_.good({kModel, kEp, kEtp})) return;
     const std::int64_t ranks = training_.expert_model_parallel_size;
     if (!model_.is_moe()) {
-      if (ranks > 1) error(kEp, fmt::format("found {}, but {} has no experts: expected 1", ranks, model_.name));
+      if (ranks > 1)
+        error(kEp, fmt::format("found {}, but {} has no experts: expected 1", ranks, model_.name));
       return;
     }
     if (model_.experts->num_experts % ranks != 0) {
@@ -123,7 +125,8 @@ class TrainingCheck {
 
   void at_most(const char* pointer, std::int64_t value, std::string_view what, std::int64_t limit) {
     if (value <= limit) return;
-    error(pointer, fmt::format("found {}, expected at most {}, the {} of {}", value, limit, what, model_.name));
+    error(pointer,
+          fmt::format("found {}, expected at most {}, the {} of {}", value, limit, what, model_.name));
   }
 
   void check_against_model() {
@@ -140,10 +143,11 @@ class TrainingCheck {
         training_.pipeline_model_parallel_size * training_.virtual_pipeline_model_parallel_size;
     if (reader_.good({kPp, kVp}) && chunks > places) {
       error(training_.pipeline_model_parallel_size > places ? kPp : kVp,
-            fmt::format("pipeline x virtual pipeline = {} x {} chunks are more than the {} layers of {} with its "
-                        "embedding and output",
-                        training_.pipeline_model_parallel_size,
-                        training_.virtual_pipeline_model_parallel_size, model_.num_layers, model_.name));
+            fmt::format(
+                "pipeline x virtual pipeline = {} x {} chunks are more than the {} layers of {} with its "
+                "embedding and output",
+                training_.pipeline_model_parallel_size, training_.virtual_pipeline_model_parallel_size,
+                model_.num_layers, model_.name));
     }
   }
 
@@ -158,10 +162,11 @@ class TrainingCheck {
   void report_indivisible(std::int64_t groups, std::int64_t groups_per_domain, std::int64_t per_replica) {
     const std::int64_t domain_step = per_replica / std::gcd(groups_per_domain, per_replica);
     error("/cluster/gpus",
-          fmt::format("{} GPUs hold {} TP groups, {} in each domain of {}, which do not divide into replicas of "
-                      "TP x PP x CP = {} GPUs; GPU counts that do: {} (or give data_parallel_size)",
-                      cluster_.gpus, groups, groups_per_domain, cluster_.system.domain_size, replica_text(),
-                      nearest_multiples(cluster_.gpus, domain_step * cluster_.system.domain_size)));
+          fmt::format(
+              "{} GPUs hold {} TP groups, {} in each domain of {}, which do not divide into replicas of "
+              "TP x PP x CP = {} GPUs; GPU counts that do: {} (or give /training/data_parallel_size)",
+              cluster_.gpus, groups, groups_per_domain, cluster_.system.domain_size, replica_text(),
+              nearest_multiples(cluster_.gpus, domain_step * cluster_.system.domain_size)));
   }
 
   [[nodiscard]] std::string replica_text() const {
@@ -183,8 +188,7 @@ TrainingSpec resolve_training(const TrainingDoc& doc, const sim::ClusterSpec& cl
   training.expert_tensor_parallel_size = doc.given_expert_tensor_parallel_size.value_or(
       model.is_moe() ? training.tensor_model_parallel_size : 1);
   training.sequence_parallel = doc.given_sequence_parallel.value_or(training.tensor_model_parallel_size > 1);
-  training.overlap_param_gather =
-      doc.given_overlap_param_gather.value_or(training.use_distributed_optimizer);
+  training.overlap_param_gather = doc.given_overlap_param_gather.value_or(training.use_distributed_optimizer);
   TrainingCheck check(cluster, model, training, reader);
   check.check_degrees();
   check.check_experts();

@@ -37,8 +37,8 @@ const Section<models::PowerPoint>& power_point_section() {
   static const Section<T> section{
       "Power point",
       "One point of a GPU's speed against its power.",
-      {{"power_fraction", &T::power_fraction, real_number({.min = 1, .max = 10}), "Power, as a fraction of TDP.",
-        Example{1.1}},
+      {{"power_fraction", &T::power_fraction, real_number({.min = 1, .max = 10}),
+        "Power, as a fraction of TDP.", Example{1.1}},
        {"compute_speed", &T::compute_speed, real_number({.min = 1, .max = 10}),
         "Speed of compute-bound work, as a fraction of that at TDP.", Example{1.05}}}};
   return section;
@@ -179,9 +179,9 @@ const Section<TrainingDoc>& training_section() {
         Example{8192}},
        {"precision", &T::precision, precision(), "Number format of the GEMMs.", Default{"bf16"}},
        {"recompute_granularity", &T::recompute_granularity,
-        choice<Recompute>("recomputation", {{"none", Recompute::kNone},
-                                            {"selective", Recompute::kSelective},
-                                            {"full", Recompute::kFull}}),
+        choice<Recompute>(
+            "recomputation",
+            {{"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}}),
         "Which activations are recomputed in the backward pass.", Default{"none"}},
        {"fused_attention", &T::fused_attention, boolean(),
         "FlashAttention kind; otherwise the scores pass through memory.", Default{true}},
@@ -224,13 +224,11 @@ const Section<sim::RecoverySpec>& recovery_section() {
         "Cold restart: until the scheduler has started the job's processes.", Default{"1 min"}},
        {"restart", &T::restart, phase(), "Cold restart: process start, NCCL init, model build.",
         Default{"3 min"}},
-       {"in_job_restart", &T::in_job_restart, phase(),
-        "The same for processes that stay alive or stand by.", Default{"1 min"}},
+       {"in_job_restart", &T::in_job_restart, phase(), "The same for processes that stay alive or stand by.",
+        Default{"1 min"}},
        {"restore", &T::restore, phase(), "Load of a checkpoint.", Default{"1 min"}},
-       {"reconfigure", &T::reconfigure, phase(), "Elastic policies: communicators rebuilt.",
-        Default{"30 s"}},
-       {"reshard", &T::reshard, phase(), "Elastic policies: state moved to its new owners.",
-        Default{"10 s"}},
+       {"reconfigure", &T::reconfigure, phase(), "Elastic policies: communicators rebuilt.", Default{"30 s"}},
+       {"reshard", &T::reshard, phase(), "Elastic policies: state moved to its new owners.", Default{"10 s"}},
        {"elastic_restore", &T::elastic_restore,
         choice<ElasticRestore>(
             "source", {{"peers", ElasticRestore::kPeers}, {"checkpoint", ElasticRestore::kCheckpoint}}),
@@ -250,7 +248,8 @@ const Section<PowerDoc>& power_section() {
       "Power",
       "Power above TDP.",
       {{"boost_limit", &PowerDoc::boost_limit, real_number({.min = 1, .max = 10}),
-        "Most power of a boosted GPU, as a fraction of TDP. Default: 1.3, or the end of the GPU's power curve "
+        "Most power of a boosted GPU, as a fraction of TDP. Default: 1.3, or the end of the GPU's power "
+        "curve "
         "if that comes first; 1 without a curve.",
         Example{1.3}}}};
   return section;
@@ -306,7 +305,8 @@ const Section<ScenarioDoc>& scenario_section() {
        {"description", &T::description, text(), "What the scenario stands for.", Default{""}},
        {"cluster", &T::cluster, object(cluster_section()), "The machines."},
        {"model", &T::model, model_kind(),
-        "The model: a name of the catalog, the path of a Hugging Face config.json relative to this file, or an "
+        "The model: a name of the catalog, the path of a Hugging Face config.json relative to this file, or "
+        "an "
         "inline one."},
        {"training", &T::training, object(training_section()), "How the job is cut over GPUs."},
        {"failures", &T::failures, object(failures_section()), "How the cluster fails.",
@@ -321,11 +321,11 @@ const Section<ScenarioDoc>& scenario_section() {
         "May a step train on fewer sequences than the global batch? fixed: the job pauses instead.",
         Default{"elastic"}},
        {"policies", &T::policies, list_of(policy(), 1), "The ways of coping to compare."},
-       {"horizon", &T::horizon, time_span(whole_seconds(1), whole_seconds(100 * kYear)),
-        "Simulated time.", Example{"15 d"}},
+       {"horizon", &T::horizon, time_span(whole_seconds(1), whole_seconds(100 * kYear)), "Simulated time.",
+        Example{"15 d"}},
        {"replications", &T::replications, whole_number(1, kMaxReplications), "Independent repetitions.",
         Default{100}},
-       {"seed", &T::seed, word(), "Seed of the random numbers.", Default{1}}}};
+       {"seed", &T::seed, word(), "Seed of the random numbers, up to 2^64-1.", Default{1}}}};
   return section;
 }
 

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "fields.h"
 #include "ntpsim/sim/specs.h"
+
+#include "fields.h"
 
 namespace ntpsim::scenario {
 

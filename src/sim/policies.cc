@@ -41,25 +41,21 @@ Transitions spare_swap_transitions(const JobSpec& job) {
   const Phase restore{Category::kRestore, recovery.restore};
   Transitions transitions;
   transitions.from_checkpoint = {{Category::kInfrastructure, recovery.detection}, startup, restore};
+  transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, startup, restore};
   transitions.resume = {startup, restore};
   return transitions;
 }
 
 // Replicas packed from the healthiest TP groups on. What tells our policies apart is which degrees a group may run at,
-// whether it may be boosted, whether the job runs on less than its whole batch, and how it gets going again.
+// whether it may be boosted, and how the job gets going again.
 class PackedReplicas final : public Policy {
  public:
-  struct Options {
-    std::span<const int> reduced_degrees = {};
-    bool boost = false;
-    bool whole_batch = false;
-  };
-
-  PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, const Options& options, Transitions transitions)
+  PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees, bool boost,
+                 const Transitions& transitions)
       : partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
-                   options.reduced_degrees),
-        rates_(cluster, job, partition_.degrees(), options.boost),
-        whole_batch_(options.whole_batch),
+                   reduced_degrees),
+        rates_(cluster, job, partition_.degrees(), boost),
+        whole_batch_(job.minibatch == Minibatch::kFixed),
         transitions_(transitions) {}
 
   [[nodiscard]] const plan::DomainPartition& partition() const override { return partition_; }
@@ -81,37 +77,23 @@ class PackedReplicas final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_dp_drop(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  const bool fixed = job.minibatch == Minibatch::kFixed;
-  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = fixed},
-                                          elastic_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, elastic_transitions(job));
 }
 
 std::unique_ptr<Policy> make_checkpoint_restart(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  const bool fixed = job.minibatch == Minibatch::kFixed;
-  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = fixed},
-                                          cold_restart_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, cold_restart_transitions(job));
 }
 
 std::unique_ptr<Policy> make_hot_spares(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  return std::make_unique<PackedReplicas>(cluster, job, PackedReplicas::Options{.whole_batch = true},
-                                          spare_swap_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, spare_swap_transitions(job));
 }
 
 std::unique_ptr<Policy> make_ntp(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
-  return std::make_unique<PackedReplicas>(
-      cluster, job,
-      PackedReplicas::Options{.reduced_degrees = policy.reduced_degrees,
-                              .whole_batch = job.minibatch == Minibatch::kFixed},
-      elastic_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, false, elastic_transitions(job));
 }
 
 std::unique_ptr<Policy> make_ntp_pw(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
-  return std::make_unique<PackedReplicas>(
-      cluster, job,
-      PackedReplicas::Options{.reduced_degrees = policy.reduced_degrees,
-                              .boost = true,
-                              .whole_batch = job.minibatch == Minibatch::kFixed},
-      elastic_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, true, elastic_transitions(job));
 }
 
 }  // namespace ntpsim::sim

@@ -8,14 +8,13 @@
 namespace ntpsim::sim {
 namespace {
 
-constexpr std::array<std::string_view, 6> kElastic = {
-    "/minibatch",          "/recovery/reconfigure",     "/recovery/reshard",
-    "/recovery/rejoin",    "/recovery/elastic_restore", "/recovery/restore"};
-constexpr std::array<std::string_view, 7> kElasticBoost = {
-    "/minibatch",       "/recovery/reconfigure",     "/recovery/reshard", "/recovery/rejoin",
-    "/recovery/elastic_restore", "/recovery/restore", "/power/boost_limit"};
-constexpr std::array<std::string_view, 5> kColdRestart = {
-    "/minibatch", "/recovery/scheduling", "/recovery/restart", "/recovery/restore", "/recovery/rejoin"};
+constexpr std::array<std::string_view, 4> kElastic = {"/recovery/reconfigure", "/recovery/reshard",
+                                                      "/recovery/elastic_restore", "/recovery/restore"};
+constexpr std::array<std::string_view, 5> kElasticBoost = {"/recovery/reconfigure", "/recovery/reshard",
+                                                           "/recovery/elastic_restore", "/recovery/restore",
+                                                           "/power/boost_limit"};
+constexpr std::array<std::string_view, 3> kColdRestart = {"/recovery/scheduling", "/recovery/restart",
+                                                          "/recovery/restore"};
 constexpr std::array<std::string_view, 2> kHotSpares = {"/recovery/in_job_restart", "/recovery/restore"};
 
 constexpr std::array kPolicies = {
@@ -28,7 +27,7 @@ constexpr std::array kPolicies = {
                .settings = kColdRestart,
                .make = make_checkpoint_restart},
     PolicyInfo{.name = "hot_spares",
-               .description = "swap spares in and restart in the job from the last checkpoint; wait when none is left",
+               .description = "swap spares in and restart within the job from the last checkpoint; shrink when none is left",
                .settings = kHotSpares,
                .make = make_hot_spares},
     PolicyInfo{.name = "ntp",

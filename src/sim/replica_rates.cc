@@ -50,7 +50,6 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
       training.pipeline_model_parallel_size * training.context_parallel_size * replicas_per_unit_;
   batch_ = training.global_batch_size / training.micro_batch_size;
   const StepModel model(cluster.system, job.model, training);
-  ideal_step_s_ = model.step(model.healthy_shape()).total_s();
   for (const int degree : degrees) rates_.push_back({.degree = degree});
   invariant(!rates_.empty() && rates_[0].degree == training.tensor_model_parallel_size,
             "the full degree comes first");
@@ -90,73 +89,61 @@ void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& clust
 }
 
 void ReplicaRates::tabulate_steps(const StepModel& model) {
-  step_s_.resize(rates_.size() * rates_.size());
-  for (std::size_t slowest = 0; slowest < rates_.size(); ++slowest) {
-    for (std::size_t index = 0; index <= slowest; ++index) {
-      const DegreeRate& rate = rates_[index];
-      if (rate.microbatches == 0) continue;
-      step_s_[slowest * rates_.size() + index] = model.step({.tp_degree = rate.degree,
-                                                             .sync_degree = rates_[slowest].degree,
-                                                             .microbatches = rate.microbatches,
-                                                             .compute_speed = rate.compute_speed})
-                                                     .total_s();
+  for (const DegreeRate& lowest : rates_) {
+    double slowest_s = 0;
+    for (const DegreeRate& rate : rates_) {
+      if (rate.degree < lowest.degree || rate.microbatches == 0) continue;
+      slowest_s = std::max(slowest_s, model.step({.tp_degree = rate.degree,
+                                                  .sync_degree = lowest.degree,
+                                                  .microbatches = rate.microbatches,
+                                                  .compute_speed = rate.compute_speed})
+                                          .total_s());
     }
+    step_s_.push_back(slowest_s);
   }
 }
 
-// Visits the replicas that the job uses, run by run of the packing order, as visit(index of the degree, replicas):
-// the fewest that train the whole batch, or all that are worth running.
-template <class Visit>
-void ReplicaRates::visit_used(const plan::ReplicaAssignment& assignment, Visit&& visit) const {
-  std::int64_t missing = batch_;
+// Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but may make
+// every step longer (fewer core ranks sync larger gradient shards), so the best rate may lie at any of them.
+JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const {
+  Packing packing{.missing = batch_};
+  Packing best;
+  double best_rate = 0;
   std::size_t index = 0;
   assignment.visit_replicas(std::numeric_limits<std::int64_t>::max(), [&](int degree, std::int64_t replicas) {
     while (rates_[index].degree != degree) ++index;
     const std::int64_t each = trained_by_one(index);
-    if (each == 0) missing = 0;  // this degree is not worth running, and what follows is lower still
-    if (missing <= 0) return;
-    const std::int64_t used = std::min(replicas, (missing + each - 1) / each);
-    missing -= used * each;
-    visit(index, used);
+    if (each == 0) packing.missing = 0;  // not worth running, and what follows is lower still
+    if (packing.missing == 0) return;
+    const std::int64_t used = std::min(replicas, (packing.missing + each - 1) / each);
+    packing.replicas += used;
+    packing.degraded += used * (trained_by_one(0) - each);
+    packing.missing = std::max<std::int64_t>(0, packing.missing - used * each);
+    packing.lowest = index;
+    const double rate = static_cast<double>(batch_ - packing.missing) / step_s_[index];
+    if (rate <= best_rate || (whole_batch && packing.missing > 0)) return;
+    best = packing;
+    best_rate = rate;
   });
+  return best_rate > 0 ? summary(best, assignment) : JobConfiguration{};
 }
 
-JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const {
+JobConfiguration ReplicaRates::summary(const Packing& packing, const plan::ReplicaAssignment& assignment) const {
   JobConfiguration job;
-  std::int64_t trained = 0;   // microbatches per step
-  std::int64_t degraded = 0;  // microbatches per step that reduced replicas leave undone
-  std::size_t slowest = 0;
-  visit_used(assignment, [&](std::size_t index, std::int64_t used) {
-    job.replicas += used;
-    trained += used * trained_by_one(index);
-    degraded += used * (trained_by_one(0) - trained_by_one(index));
-    slowest = index;
-  });
-  // The last replica may have more room than the batch needs.
-  trained = std::min(trained, batch_);
-  job.running = trained == batch_ || (trained > 0 && !whole_batch);
-  if (!job.running) return {};
-  double step = 0;
-  visit_used(assignment,
-             [&](std::size_t index, std::int64_t) { step = std::max(step, step_s(index, slowest)); });
-  job.step_time = Time::from_seconds(step);
-  job.active_groups = job.replicas * groups_per_replica_;
-  job.sequences = trained * micro_batch_size_;
-  share_out(job, step, trained, degraded);
-  if (slowest > 0) add_power(assignment, job);
-  return job;
-}
-
-// Sequential shares: first what waiting costs, then what the shorter batch leaves undone of the rest.
-void ReplicaRates::share_out(JobConfiguration& job, double step, std::int64_t trained,
-                             std::int64_t degraded) const {
-  const double at_work = std::min(1.0, ideal_step_s_ / step);
+  job.running = true;
+  job.replicas = packing.replicas;
+  job.active_groups = packing.replicas * groups_per_replica_;
+  job.sequences = (batch_ - packing.missing) * micro_batch_size_;
+  job.step_time = Time::from_seconds(step_s_[packing.lowest]);
+  // Shares of the healthy rate: first what longer steps cost, then what the shorter batch leaves undone of the rest.
+  const double at_work = std::min(1.0, step_s_[0] / step_s_[packing.lowest]);
   const double share_of_one = at_work / static_cast<double>(batch_);
-  const std::int64_t missing = batch_ - trained;
-  const std::int64_t missing_degraded = std::min(missing, degraded);
+  const std::int64_t degraded = std::min(packing.missing, packing.degraded);
   job.straggler_wait = 1 - at_work;
-  job.degraded_tp = static_cast<double>(missing_degraded) * share_of_one;
-  job.dropped_replicas = static_cast<double>(missing - missing_degraded) * share_of_one;
+  job.degraded_tp = static_cast<double>(degraded) * share_of_one;
+  job.dropped_replicas = static_cast<double>(packing.missing - degraded) * share_of_one;
+  if (packing.lowest > 0) add_power(assignment, job);
+  return job;
 }
 
 void ReplicaRates::add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const {

@@ -11,8 +11,9 @@
 
 namespace ntpsim::sim {
 
-/// Every distinct configuration's step time, computed once: replicas of a degree differ in nothing else, and the job's
-/// step takes as long as its slowest replica. Sums a packed assignment up into a job configuration.
+/// Every distinct configuration's step time, computed once. A job's step takes as long as its slowest replica, and what
+/// the replicas of one degree do differs by nothing but the lowest degree in the job, with which all sync. Sums a
+/// packed assignment up into a job configuration.
 class ReplicaRates {
  public:
   /// Healthy replicas only, or also reduced ones. `boost`: reduced replicas get the least power that keeps the full
@@ -23,35 +24,37 @@ class ReplicaRates {
   /// By descending degree.
   [[nodiscard]] std::span<const DegreeRate> rates() const { return rates_; }
   /// Of the healthy job without failures.
-  [[nodiscard]] double ideal_step_s() const { return ideal_step_s_; }
+  [[nodiscard]] double ideal_step_s() const { return step_s_[0]; }
 
-  /// Packs the fewest replicas that train the whole global batch, or all there are. Runs unless nothing can, or unless
-  /// `whole_batch` and the batch is not reached.
+  /// The replicas, from the first of the packing order on, that together train fastest: no more than the global batch
+  /// needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not reached. O(degrees).
   [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const;
 
  private:
+  // The first replicas of the packing order. Counts are in microbatches per step.
+  struct Packing {
+    std::int64_t missing = 0;   // of the global batch
+    std::int64_t degraded = 0;  // left undone by reduced replicas
+    std::int64_t replicas = 0;
+    std::size_t lowest = 0;     // index of the lowest degree
+  };
+
   void rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index);
   void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job, std::size_t index);
   void tabulate_steps(const StepModel& model);
-  template <class Visit>
-  void visit_used(const plan::ReplicaAssignment& assignment, Visit&& visit) const;
-  void share_out(JobConfiguration& job, double step, std::int64_t trained, std::int64_t degraded) const;
+  [[nodiscard]] JobConfiguration summary(const Packing& packing, const plan::ReplicaAssignment& assignment) const;
   void add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const;
   // Microbatches per step of what comes and goes as a whole.
   [[nodiscard]] std::int64_t trained_by_one(std::size_t index) const {
     return rates_[index].microbatches * replicas_per_unit_;
   }
-  [[nodiscard]] double step_s(std::size_t index, std::size_t slowest) const {
-    return step_s_[slowest * rates_.size() + index];
-  }
 
-  std::vector<DegreeRate> rates_;   // by descending degree
-  std::vector<double> step_s_;      // [smallest degree present][degree]
+  std::vector<DegreeRate> rates_;  // by descending degree
+  std::vector<double> step_s_;     // of the slowest replica when this degree is the lowest in the job
   std::int64_t groups_per_replica_ = 0;
   std::int64_t replicas_per_unit_ = 1;  // data-parallel replicas that come and go together
   std::int64_t batch_ = 0;              // microbatches per step of the healthy job
   std::int64_t micro_batch_size_;
-  double ideal_step_s_ = 0;
   double tdp_w_;
 };
 

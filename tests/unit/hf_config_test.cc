@@ -1,5 +1,7 @@
 // Hugging Face config.json files become Megatron's dimensions.
 
+#include "ntpsim/scenario/hf_config.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +11,6 @@
 #include <doctest/doctest.h>
 
 #include "ntpsim/models/transformer.h"
-#include "ntpsim/scenario/hf_config.h"
 #include "ntpsim/scenario/scenario.h"
 
 namespace {
@@ -107,12 +108,14 @@ TEST_CASE("families differ in their windows and experts") {
 }
 
 TEST_CASE("all missing keys are reported at once, by the file's own names") {
-  CHECK(errors_of(R"({"model_type": "mixtral", "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 1})") ==
-        std::vector<std::string>{
-            "error: config.json: /num_hidden_layers: missing; a config of model_type \"mixtral\" needs it",
-            "error: config.json: /intermediate_size: missing; a config of model_type \"mixtral\" needs it",
-            "error: config.json: /num_local_experts: missing; a config of model_type \"mixtral\" needs it",
-            "error: config.json: /num_experts_per_tok: missing; a config of model_type \"mixtral\" needs it"});
+  CHECK(
+      errors_of(
+          R"({"model_type": "mixtral", "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 1})") ==
+      std::vector<std::string>{
+          "error: config.json: /num_hidden_layers: missing; a config of model_type \"mixtral\" needs it",
+          "error: config.json: /intermediate_size: missing; a config of model_type \"mixtral\" needs it",
+          "error: config.json: /num_local_experts: missing; a config of model_type \"mixtral\" needs it",
+          "error: config.json: /num_experts_per_tok: missing; a config of model_type \"mixtral\" needs it"});
 }
 
 TEST_CASE("what a config holds must make sense and be modelled") {
@@ -170,7 +173,8 @@ TEST_CASE("a scenario takes a config by its path, relative to itself, or inline"
     return each.pointer == "/hidden_size" && each.message.find("found text \"x\"") != std::string::npos;
   }));
 
-  const auto incomplete = scenario::parse_scenario(text, name, {.sets = {"model=inline.json"}, .policies = {}});
+  const auto incomplete =
+      scenario::parse_scenario(text, name, {.sets = {"model=inline.json"}, .policies = {}});
   REQUIRE_FALSE(incomplete);
   CHECK(std::ranges::any_of(incomplete.error().items(), [](const Diagnostic& each) {
     return each.pointer == "/kv_channels" && each.message.find("must be given") != std::string::npos;
