@@ -272,8 +272,8 @@ Result<std::string> read_text(const std::string& path) {
   if (!file) return failure(reason());
   std::string text;
   std::string chunk(std::size_t{1} << 16U, '\0');
-  while (const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), file.get())) {
-    text.append(chunk, 0, count);
+  while (std::feof(file.get()) == 0 && std::ferror(file.get()) == 0) {
+    text.append(chunk, 0, std::fread(chunk.data(), 1, chunk.size(), file.get()));
     if (text.size() > kMaxBytes) return failure("it is larger than 64 MiB");
   }
   if (std::ferror(file.get()) != 0) return failure(reason());

@@ -184,7 +184,7 @@ Kind<double> quantity_value(Dimension dimension, Bounds bounds) {
           [dimension](const double& value) { return Json(format_quantity(value, dimension)); }};
 }
 
-Kind<std::string> name_among(std::string what, std::vector<std::string_view> known) {
+Kind<std::string> name_among(const std::string& what, std::vector<std::string_view> known) {
   const std::string expected = fmt::format("one of {}", fmt::join(known, ", "));
   Json names = Json::array();
   for (const std::string_view name : known) names.push_back(std::string(name));

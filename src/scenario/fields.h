@@ -84,7 +84,7 @@ struct Field {
 
   /// A key that must be there.
   template <class Class, class V>
-  Field(std::string name, V Class::* member, Kind<V> kind, std::string text)
+  Field(std::string name, V Class::* member, const Kind<V>& kind, std::string text)
       : key(std::move(name)), description(std::move(text)), expected(kind.expected), schema(kind.schema) {
     read = [member, kind](const Json& json, const std::string& pointer, T& out, Reader& reader) {
       if (auto value = kind.read(json, pointer, reader)) out.*member = *std::move(value);
@@ -95,15 +95,15 @@ struct Field {
     schema["description"] = description;
   }
   template <class Class, class V>
-  Field(std::string name, V Class::* member, Kind<V> kind, std::string text, Example example)
-      : Field(std::move(name), member, std::move(kind), std::move(text)) {
+  Field(std::string name, V Class::* member, const Kind<V>& kind, std::string text, Example example)
+      : Field(std::move(name), member, kind, std::move(text)) {
     schema["examples"] = Json::array({std::move(example.value)});
   }
 
   /// A key with a default.
   template <class Class, class V>
-  Field(std::string name, V Class::* member, Kind<V> kind, std::string text, Default value)
-      : Field(std::move(name), member, std::move(kind), std::move(text)) {
+  Field(std::string name, V Class::* member, const Kind<V>& kind, std::string text, Default value)
+      : Field(std::move(name), member, kind, std::move(text)) {
     required = false;
     schema["default"] = value.value;
     fallback = std::move(value.value);
@@ -111,11 +111,11 @@ struct Field {
 
   /// A key that may be absent, which the member shows.
   template <class Class, class V>
-  Field(std::string name, std::optional<V> Class::* member, Kind<V> kind, std::string text)
+  Field(std::string name, std::optional<V> Class::* member, const Kind<V>& kind, std::string text)
       : key(std::move(name)), description(std::move(text)), expected(kind.expected), schema(kind.schema) {
     required = false;
     read = [member, kind](const Json& json, const std::string& pointer, T& out, Reader& reader) {
-      if (auto value = kind.read(json, pointer, reader)) out.*member = *std::move(value);
+      if (auto value = kind.read(json, pointer, reader)) out.*member = std::move(value);
     };
     write = [member, kind, name = key](const T& value, Json& object) {
       if (value.*member) object[name] = kind.write(*(value.*member));
@@ -123,8 +123,9 @@ struct Field {
     schema["description"] = description;
   }
   template <class Class, class V>
-  Field(std::string name, std::optional<V> Class::* member, Kind<V> kind, std::string text, Example example)
-      : Field(std::move(name), member, std::move(kind), std::move(text)) {
+  Field(std::string name, std::optional<V> Class::* member, const Kind<V>& kind, std::string text,
+        Example example)
+      : Field(std::move(name), member, kind, std::move(text)) {
     schema["examples"] = Json::array({std::move(example.value)});
   }
 };
@@ -145,6 +146,7 @@ struct Section {
   void read(const Json& json, const std::string& pointer, T& out, Reader& reader) const {
     if (!json.is_object()) return reader.error(pointer, "found " + describe(json) + ", expected an object");
     std::vector<std::string_view> known;
+    known.reserve(fields.size());
     for (const Field<T>& field : fields) known.push_back(field.key);
     report_unknown_keys(json, pointer, known, reader);
     for (const Field<T>& field : fields) {
@@ -197,13 +199,13 @@ struct Bounds {
 /// Text with a unit, as a number of SI base units. Bounds are in these too.
 [[nodiscard]] Kind<double> quantity_value(Dimension dimension, Bounds bounds);
 /// One of these names; `what` says of what ("GPU").
-[[nodiscard]] Kind<std::string> name_among(std::string what, std::vector<std::string_view> known);
+[[nodiscard]] Kind<std::string> name_among(const std::string& what, std::vector<std::string_view> known);
 /// A span of time from `min` to `max`.
 [[nodiscard]] Kind<Time> time_span(Time min, Time max);
 
 /// A kind of V out of a kind of U.
 template <class V, class U, class To, class From>
-Kind<V> converted(Kind<U> kind, To to, From from) {
+Kind<V> converted(const Kind<U>& kind, To to, From from) {
   return {kind.expected, kind.schema,
           [read = kind.read, to](const Json& json, const std::string& pointer, Reader& reader) {
             auto value = read(json, pointer, reader);
@@ -222,7 +224,7 @@ Kind<Q> quantity(Dimension dimension, Bounds bounds) {
 
 /// One of these names, as the value that goes with it.
 template <class E>
-Kind<E> choice(std::string what, std::vector<std::pair<std::string_view, E>> options) {
+Kind<E> choice(const std::string& what, std::vector<std::pair<std::string_view, E>> options) {
   std::vector<std::string_view> names;
   for (const auto& option : options) names.push_back(option.first);
   const auto value_of = [options](const std::string& name) {
@@ -235,7 +237,7 @@ Kind<E> choice(std::string what, std::vector<std::pair<std::string_view, E>> opt
     while (options[i].second != value) ++i;
     return std::string(options[i].first);
   };
-  return converted<E>(name_among(std::move(what), std::move(names)), value_of, name_of);
+  return converted<E>(name_among(what, std::move(names)), value_of, name_of);
 }
 
 /// An object that a section describes. The section must outlive the kind.
@@ -243,15 +245,15 @@ template <class T>
 Kind<T> object(const Section<T>& section) {
   return {"an object", section.schema(),
           [&section](const Json& json, const std::string& pointer, Reader& reader) {
-            std::optional<T> value(std::in_place);
-            section.read(json, pointer, *value, reader);
-            return value;
+            T value;
+            section.read(json, pointer, value, reader);
+            return std::optional<T>(std::move(value));
           },
           [&section](const T& value) { return section.write(value); }};
 }
 
 template <class V>
-Kind<std::vector<V>> list_of(Kind<V> element, std::size_t min_size = 0) {
+Kind<std::vector<V>> list_of(const Kind<V>& element, std::size_t min_size = 0) {
   Json schema = {{"type", "array"}, {"items", element.schema}};
   if (min_size > 0) schema["minItems"] = min_size;
   return {"a list", schema,

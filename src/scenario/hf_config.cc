@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -190,14 +188,15 @@ constexpr auto kModelTypes = [] {
 }();
 
 void check_experts(Config& config, const TransformerSpec& model) {
-  if (!model.is_moe()) return;
-  if (model.experts->router_topk > model.experts->num_experts) {
-    config.error("num_experts_per_tok", fmt::format("found {} of {} experts", model.experts->router_topk,
-                                                    model.experts->num_experts));
+  if (!model.experts) return;
+  const TransformerSpec::Experts& experts = *model.experts;
+  if (experts.router_topk > experts.num_experts) {
+    config.error("num_experts_per_tok",
+                 fmt::format("found {} of {} experts", experts.router_topk, experts.num_experts));
   }
-  if (model.experts->dense_layers > model.num_layers) {
+  if (experts.dense_layers > model.num_layers) {
     config.error("num_hidden_layers", fmt::format("found {} layers, {} of them without experts",
-                                                  model.num_layers, model.experts->dense_layers));
+                                                  model.num_layers, experts.dense_layers));
   }
 }
 

@@ -92,7 +92,7 @@ const Section<ModelDoc>& model_section() {
 
 // Fills in what an inline model leaves out and checks it within itself.
 TransformerSpec complete(const ModelDoc& doc, const std::string& pointer, Reader& reader) {
-  TransformerSpec model = doc;
+  auto model = static_cast<const TransformerSpec&>(doc);
   const auto at = [&](std::string_view key) { return child_pointer(pointer, key); };
   const bool heads_known = reader.good({at("num_attention_heads")});
   model.num_query_groups = doc.given_query_groups.value_or(model.num_attention_heads);
@@ -155,7 +155,7 @@ TransformerSpec read_model_file(const std::string& name, const std::string& poin
   const Document document{*std::move(json), path, {}};
   Diagnostics diagnostics;
   Reader file_reader(document, diagnostics);
-  TransformerSpec model = read_model_object(document.root, "", file_reader);
+  const TransformerSpec model = read_model_object(document.root, "", file_reader);
   return diagnostics.has_errors() ? failure(diagnostics) : model;
 }
 

@@ -65,10 +65,10 @@ double mean_time_between_failures(const FailureClassDoc& doc, const FailuresDoc&
                                   const models::SystemSpec& system) {
   if (doc.mean_time_between_failures_s) return *doc.mean_time_between_failures_s;
   if (doc.rate_per_s) return 1 / *doc.rate_per_s;
-  const Observed& observed = *failures.observed;
+  const Observed observed = failures.observed.value_or(Observed());
   const double gpu_seconds = observed.duration_s * static_cast<double>(observed.gpus);
-  const double rate_per_gpu =
-      *observed_share(doc, observed) * static_cast<double>(observed.interruptions) / gpu_seconds;
+  const double share = observed_share(doc, observed).value_or(0);
+  const double rate_per_gpu = share * static_cast<double>(observed.interruptions) / gpu_seconds;
   return 1 / (rate_per_gpu * static_cast<double>(gpus_of(doc.component, system)));
 }
 

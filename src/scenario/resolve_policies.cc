@@ -76,9 +76,10 @@ std::vector<int> default_degrees(int tp) {
   return degrees;
 }
 
-std::vector<int> given_degrees(const Chosen& chosen, std::int64_t tp, Reader& reader) {
+std::vector<int> given_degrees(const std::vector<std::int64_t>& given, const Chosen& chosen, std::int64_t tp,
+                               Reader& reader) {
   std::vector<int> degrees;
-  for (const std::int64_t degree : *chosen.doc.reduced_degrees) {
+  for (const std::int64_t degree : given) {
     if (degree >= tp) {
       report(chosen, "reduced_degrees",
              fmt::format("found {}, expected degrees from 1 to {}, below tensor_model_parallel_size", degree,
@@ -109,7 +110,7 @@ std::vector<int> reduced_degrees(const Chosen& chosen, const models::TrainingSpe
            reader);
     return {};
   }
-  if (chosen.doc.reduced_degrees) return given_degrees(chosen, tp, reader);
+  if (chosen.doc.reduced_degrees) return given_degrees(*chosen.doc.reduced_degrees, chosen, tp, reader);
   return default_degrees(static_cast<int>(tp));
 }
 
@@ -137,7 +138,8 @@ void warn_without_spares(const Chosen& chosen, const sim::PolicySpec& policy, co
                          const models::TrainingSpec& training, Reader& reader) {
   if (policy.name != "hot_spares" || policy.spare_domains > 0) return;
   if (has_spares_in_domains(cluster, training)) return;
-  reader.warning(chosen.pointer, "hot_spares has no spares: it pauses at every loss; give it spare_domains");
+  reader.warning(chosen.pointer,
+                 "hot_spares has no spares, so every loss shrinks or pauses the job; give it spare_domains");
 }
 
 }  // namespace

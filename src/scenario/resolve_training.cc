@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "ntpsim/core/invariant.h"
+
 #include "resolve.h"
 
 namespace ntpsim::scenario {
@@ -92,6 +94,7 @@ class TrainingCheck {
   void check_expert_groups() {
     if (!reader_.good({kEp, kEtp, kTp, kCp})) return;
     const std::int64_t together = training_.replicas_per_expert_group();
+    invariant(together > 0, "degrees are positive");
     if (training_.data_parallel_size % together == 0) return;
     error(kEp,
           fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not divide "
@@ -103,17 +106,17 @@ class TrainingCheck {
   void check_experts() {
     if (!reader_.good({kModel, kEp, kEtp})) return;
     const std::int64_t ranks = training_.expert_model_parallel_size;
-    if (!model_.is_moe()) {
+    if (!model_.experts) {
       if (ranks > 1)
         error(kEp, fmt::format("found {}, but {} has no experts: expected 1", ranks, model_.name));
       return;
     }
-    if (model_.experts->num_experts % ranks != 0) {
+    const TransformerSpec::Experts& experts = *model_.experts;
+    if (experts.num_experts % ranks != 0) {
       error(kEp, fmt::format("found {}, expected a divisor of the {} experts of {}", ranks,
-                             model_.experts->num_experts, model_.name));
+                             experts.num_experts, model_.name));
     }
-    at_most(kEtp, training_.expert_tensor_parallel_size, "width of an expert",
-            model_.experts->ffn_hidden_size);
+    at_most(kEtp, training_.expert_tensor_parallel_size, "width of an expert", experts.ffn_hidden_size);
   }
 
  private:
@@ -184,7 +187,7 @@ class TrainingCheck {
 
 TrainingSpec resolve_training(const TrainingDoc& doc, const sim::ClusterSpec& cluster,
                               const TransformerSpec& model, Reader& reader) {
-  TrainingSpec training = doc;
+  auto training = static_cast<const TrainingSpec&>(doc);
   training.expert_tensor_parallel_size = doc.given_expert_tensor_parallel_size.value_or(
       model.is_moe() ? training.tensor_model_parallel_size : 1);
   training.sequence_parallel = doc.given_sequence_parallel.value_or(training.tensor_model_parallel_size > 1);

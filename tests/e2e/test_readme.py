@@ -48,5 +48,14 @@ class ReadmeTest(CliTest):
                 self.assertEqual(done.returncode, 0, done.stderr.decode())
 
 
+    def test_output_shown_under_a_command_is_what_it_prints(self):
+        text = (SOURCE / "README.md").read_text()
+        shown = re.findall(r"^```sh\n([^\n]+)\n```\n+```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        self.assertTrue(shown, "README.md shows no output")
+        for line, output in shown:
+            with self.subTest(command=line):
+                self.assertEqual(self.succeed(*shlex.split(line)[1:]), output)
+
+
 if __name__ == "__main__":
     unittest.main()

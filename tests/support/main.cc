@@ -10,10 +10,8 @@ class SkipListener : public doctest::IReporter {
  public:
   explicit SkipListener(const doctest::ContextOptions& /*options*/) {}
 
-  static bool heard() { return heard_; }
-
   void log_message(const doctest::MessageData& message) override {
-    if (std::string_view(message.m_string.c_str()).starts_with("SKIPPED")) heard_ = true;
+    if (std::string_view(message.m_string.c_str()).starts_with("SKIPPED")) heard = true;
   }
 
   void report_query(const doctest::QueryData& /*query*/) override {}
@@ -28,8 +26,7 @@ class SkipListener : public doctest::IReporter {
   void log_assert(const doctest::AssertData& /*data*/) override {}
   void test_case_skipped(const doctest::TestCaseData& /*data*/) override {}
 
- private:
-  static inline bool heard_ = false;
+  static inline bool heard = false;
 };
 
 REGISTER_LISTENER("skips", 1, SkipListener);
@@ -40,5 +37,5 @@ REGISTER_LISTENER("skips", 1, SkipListener);
 int main(int argc, char** argv) {
   const int failed = doctest::Context(argc, argv).run();
   constexpr int kSkipped = 77;
-  return failed == 0 && SkipListener::heard() ? kSkipped : failed;
+  return failed == 0 && SkipListener::heard ? kSkipped : failed;
 }
