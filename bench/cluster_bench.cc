@@ -1,10 +1,9 @@
-// Speed and memory of the cluster simulator: failure and repair events a second, with the replica assignment and the
-// policy's decision for each of them.
-
-#include <sys/resource.h>
+// Speed and memory of the cluster simulator: failure and repair events a second, with the replica assignment
+// and the policy's decision for each of them.
 
 #include <array>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -24,7 +23,8 @@ namespace sim = ntpsim::sim;
 constexpr double kDay = 86400;
 constexpr double kYear = 365 * kDay;
 
-// `domains` NVL72 racks at the failure rate of the Llama 3 run (419 in 54 days of 16,384 GPUs), five days a repair.
+// `domains` NVL72 racks at the failure rate of the Llama 3 run (419 in 54 days of 16,384 GPUs), five days a
+// repair.
 struct Setup {
   explicit Setup(std::int64_t domains) {
     cluster.system = *models::find_system("gb200-nvl72");
@@ -89,8 +89,8 @@ BENCHMARK_CAPTURE(million_gpus_one_policy, ntp, "ntp")->Unit(benchmark::kMillise
 BENCHMARK_CAPTURE(million_gpus_one_policy, ntp_pw, "ntp_pw")->Unit(benchmark::kMillisecond);
 
 void million_gpus_four_policies(benchmark::State& state) {
-  run(state, kMillionGpuDomains, {policy("dp_drop"), policy("checkpoint_restart"), policy("ntp"), policy("ntp_pw")},
-      kYear);
+  run(state, kMillionGpuDomains,
+      {policy("dp_drop"), policy("checkpoint_restart"), policy("ntp"), policy("ntp_pw")}, kYear);
 }
 BENCHMARK(million_gpus_four_policies)->Unit(benchmark::kMillisecond);
 
@@ -106,7 +106,9 @@ void event_queue(benchmark::State& state) {
   RandomStream random(1, 0, "bench/event_queue");
   sim::EventQueue<std::uint64_t> queue;
   queue.reserve(pending + 1);
-  const auto later = [&random] { return Time::from_ns(static_cast<std::int64_t>(random.next_index(1'000'000))); };
+  const auto later = [&random] {
+    return Time::from_ns(static_cast<std::int64_t>(random.next_index(1'000'000)));
+  };
   for (std::size_t i = 0; i < pending; ++i) queue.schedule(later(), 0, i);
   for (auto _ : state) {
     const auto event = queue.take();

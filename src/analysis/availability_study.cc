@@ -9,6 +9,7 @@
 #include "ntpsim/core/random.h"
 #include "ntpsim/sim/policy.h"
 #include "ntpsim/sim/policy_table.h"
+
 #include "ordered_parallel.h"
 
 namespace ntpsim::analysis {

@@ -6,6 +6,7 @@
 
 #include "ntpsim/core/invariant.h"
 #include "ntpsim/sim/cluster_simulation.h"
+
 #include "ordered_parallel.h"
 
 namespace ntpsim::analysis {
@@ -23,9 +24,11 @@ class PolicyTotals {
  public:
   void add(const sim::JobResult& job, Time horizon) {
     const double span = static_cast<double>(horizon.ns());
-    const auto share = [&](Category category) { return static_cast<double>(job.ledger[category].ns()) / span; };
-    const double lost = share(Category::kDegradedTp) + share(Category::kDroppedReplicas) +
-                        share(Category::kStragglerWait);
+    const auto share = [&](Category category) {
+      return static_cast<double>(job.ledger[category].ns()) / span;
+    };
+    const double lost =
+        share(Category::kDegradedTp) + share(Category::kDroppedReplicas) + share(Category::kStragglerWait);
     const double paused = share(Category::kPaused);
     const double training = share(Category::kGoodput) + share(Category::kWastedProgress) + lost;
     goodput_.add(share(Category::kGoodput));
@@ -42,8 +45,8 @@ class PolicyTotals {
     }
   }
 
-  [[nodiscard]] PolicyOutcome outcome(const sim::PolicySpec& policy, const sim::ClusterSpec& cluster, Time horizon,
-                                      double healthy_tokens_per_s) const {
+  [[nodiscard]] PolicyOutcome outcome(const sim::PolicySpec& policy, const sim::ClusterSpec& cluster,
+                                      Time horizon, double healthy_tokens_per_s) const {
     constexpr double kSecondsPerHour = 3600;
     PolicyOutcome outcome;
     outcome.policy = policy;
@@ -65,7 +68,8 @@ class PolicyTotals {
   }
 
  private:
-  // Means in whole nanoseconds that still sum to the horizon: those with the largest remainders are rounded up.
+  // Means in whole nanoseconds that still sum to the horizon: those with the largest remainders are rounded
+  // up.
   [[nodiscard]] std::array<Time, sim::kCategories> mean_ledger(Time horizon) const {
     const WideNs replications = goodput_.count();
     std::array<Time, sim::kCategories> means{};
@@ -126,10 +130,11 @@ class StudyTotals {
     study.events = events_;
     study.failed_gpus.mean = mean_failed_.mean();
     study.failed_gpus.peak = peak_failed_;
-    for (const Accumulator& above : time_above_) study.failed_gpus.time_above_fraction.push_back(above.mean());
+    for (const Accumulator& above : time_above_)
+      study.failed_gpus.time_above_fraction.push_back(above.mean());
     for (std::size_t i = 0; i < policies_.size(); ++i) {
-      study.policies.push_back(policies_[i].outcome(scenario.policies[i], scenario.cluster, horizon_,
-                                                    study.healthy_tokens_per_s));
+      study.policies.push_back(
+          policies_[i].outcome(scenario.policies[i], scenario.cluster, horizon_, study.healthy_tokens_per_s));
     }
     return study;
   }
@@ -146,12 +151,14 @@ class StudyTotals {
 
 }  // namespace
 
-std::span<const double> failed_fraction_thresholds() { return kThresholds; }
+std::span<const double> failed_fraction_thresholds() {
+  return kThresholds;
+}
 
 GoodputStudy run_goodput_study(const scenario::Scenario& scenario, const StudyOptions& options) {
   const sim::RunSpec& run = scenario.run;
-  const sim::ClusterSimulation simulation(scenario.cluster, scenario.job, scenario.failures, scenario.policies,
-                                          kThresholds);
+  const sim::ClusterSimulation simulation(scenario.cluster, scenario.job, scenario.failures,
+                                          scenario.policies, kThresholds);
   StudyTotals totals(simulation.policies(), run.horizon);
   ordered_parallel(
       run.replications, options.threads, options.progress,

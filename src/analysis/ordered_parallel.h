@@ -10,9 +10,9 @@
 
 namespace ntpsim::analysis {
 
-// Computes produce(0), ..., produce(total - 1) on several threads and hands them to consume(result) in that order on the
-// calling thread, so that what consume sums up does not depend on the number of threads. Works in blocks: memory is
-// bounded whatever the total.
+// Computes produce(0), ..., produce(total - 1) on several threads and hands them to consume(result) in that
+// order on the calling thread, so that what consume sums up does not depend on the number of threads. Works
+// in blocks: memory is bounded whatever the total.
 template <class Produce, class Consume>
 void ordered_parallel(std::int64_t total, unsigned threads, const Progress& progress, const Produce& produce,
                       const Consume& consume) {

@@ -23,8 +23,8 @@ std::string render(const GoodputStudy& study, const LoadedScenario& loaded, Form
   return render_text(study, loaded);
 }
 
-std::string render(std::span<const AvailabilityPoint> points, std::int64_t draws, const LoadedScenario& loaded,
-                   Format format) {
+std::string render(std::span<const AvailabilityPoint> points, std::int64_t draws,
+                   const LoadedScenario& loaded, Format format) {
   switch (format) {
     case Format::kJson:
       return render_json(points, draws, loaded);

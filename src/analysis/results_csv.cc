@@ -11,7 +11,9 @@ namespace {
 
 using scenario::Scenario;
 
-std::string number(double value) { return fmt::format("{}", value); }
+std::string number(double value) {
+  return fmt::format("{}", value);
+}
 
 // "goodput_time_s", "paused_time_s": lower case like the other columns, and with its unit.
 std::string ledger_column(sim::Category category) {
@@ -68,10 +70,9 @@ std::string render_csv(const GoodputStudy& study, const LoadedScenario& loaded) 
     add_interval(cells, outcome.goodput);
     cells.push_back(number(outcome.goodput_per_provisioned));
     add_interval(cells, outcome.throughput_loss);
-    for (const double value :
-         {outcome.effective_training_time.mean, outcome.tokens_per_s, study.failures, outcome.interruptions,
-          outcome.restarts, outcome.pauses, outcome.pause_fraction, outcome.boosted_domain_hours,
-          outcome.extra_power_w}) {
+    for (const double value : {outcome.effective_training_time.mean, outcome.tokens_per_s, study.failures,
+                               outcome.interruptions, outcome.restarts, outcome.pauses,
+                               outcome.pause_fraction, outcome.boosted_domain_hours, outcome.extra_power_w}) {
       cells.push_back(number(value));
     }
     for (const Time span : outcome.ledger) cells.push_back(number(span.seconds()));

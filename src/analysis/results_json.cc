@@ -5,6 +5,7 @@
 
 #include "ntpsim/analysis/results.h"
 #include "ntpsim/core/version.h"
+
 #include "render.h"
 
 namespace ntpsim::analysis {
@@ -25,7 +26,9 @@ Json json_head(const LoadedScenario& loaded) {
           {"seed", loaded.scenario.run.seed}};
 }
 
-std::string key_of(double fraction) { return fmt::format("{}", fraction); }
+std::string key_of(double fraction) {
+  return fmt::format("{}", fraction);
+}
 
 Json json_of(const FailedGpuSummary& failed) {
   Json above = Json::object();
@@ -77,7 +80,8 @@ std::string render_json(const GoodputStudy& study, const LoadedScenario& loaded)
   json["events"] = study.events;
   json["failed_gpus"] = json_of(study.failed_gpus);
   json["policies"] = Json::array();
-  for (const PolicyOutcome& outcome : study.policies) json["policies"].push_back(json_of(outcome, study.failures));
+  for (const PolicyOutcome& outcome : study.policies)
+    json["policies"].push_back(json_of(outcome, study.failures));
   return json.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 
 #include "ntpsim/analysis/table.h"
 #include "ntpsim/core/quantity.h"
+
 #include "render.h"
 
 namespace ntpsim::analysis {
@@ -23,7 +24,9 @@ std::string grouped(std::int64_t value) {
   return digits;
 }
 
-std::string percent(double ratio) { return fmt::format("{:.2f}%", 100 * ratio); }
+std::string percent(double ratio) {
+  return fmt::format("{:.2f}%", 100 * ratio);
+}
 
 std::string interval_text(const Estimate& estimate) {
   if (!estimate.ci95) return "n/a";
@@ -32,7 +35,8 @@ std::string interval_text(const Estimate& estimate) {
 
 // "12.3 M" for rates of tokens.
 std::string scaled(double value) {
-  static constexpr std::array<std::pair<double, const char*>, 3> kScales = {{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}}};
+  static constexpr std::array<std::pair<double, const char*>, 3> kScales = {
+      {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}}};
   for (const auto& [factor, suffix] : kScales) {
     if (value >= factor) return fmt::format("{:.2f}{}", value / factor, suffix);
   }
@@ -48,17 +52,18 @@ std::string headline(const Scenario& scenario) {
       training.tensor_model_parallel_size, training.pipeline_model_parallel_size);
   if (training.context_parallel_size > 1) text += fmt::format(" x CP {}", training.context_parallel_size);
   text += fmt::format(" x DP {}", training.data_parallel_size);
-  if (training.expert_model_parallel_size > 1) text += fmt::format(", EP {}", training.expert_model_parallel_size);
+  if (training.expert_model_parallel_size > 1)
+    text += fmt::format(", EP {}", training.expert_model_parallel_size);
   return text + fmt::format(", {} sequences of {} tokens a step\n", grouped(training.global_batch_size),
                             grouped(training.seq_length));
 }
 
 std::string failure_lines(const GoodputStudy& study, const Scenario& scenario) {
   const auto gpus = static_cast<double>(scenario.cluster.gpus);
-  std::string text = fmt::format("failures: {:.2f} a day; failed GPUs: mean {:.1f} ({:.3f}%), peak {} ({:.3f}%)\n",
-                                 study.failures_per_day, study.failed_gpus.mean, 100 * study.failed_gpus.mean / gpus,
-                                 grouped(study.failed_gpus.peak),
-                                 100 * static_cast<double>(study.failed_gpus.peak) / gpus);
+  std::string text =
+      fmt::format("failures: {:.2f} a day; failed GPUs: mean {:.1f} ({:.3f}%), peak {} ({:.3f}%)\n",
+                  study.failures_per_day, study.failed_gpus.mean, 100 * study.failed_gpus.mean / gpus,
+                  grouped(study.failed_gpus.peak), 100 * static_cast<double>(study.failed_gpus.peak) / gpus);
   text += "time with more failed than";
   for (std::size_t i = 0; i < study.failed_gpus.time_above_fraction.size(); ++i) {
     text += fmt::format("{} {}%: {:.1f}%", i == 0 ? "" : ",", 100 * failed_fraction_thresholds()[i],
@@ -86,7 +91,8 @@ std::string policy_table_text(const GoodputStudy& study) {
                    percent(outcome.goodput_per_provisioned), percent(outcome.throughput_loss.mean),
                    percent(outcome.effective_training_time.mean), scaled(outcome.tokens_per_s),
                    fmt::format("{:.1f}", outcome.interruptions), fmt::format("{:.1f}", outcome.restarts),
-                   fmt::format("{:.1f}", outcome.pauses), fmt::format("{:.1f} kW", outcome.extra_power_w / 1e3)});
+                   fmt::format("{:.1f}", outcome.pauses),
+                   fmt::format("{:.1f} kW", outcome.extra_power_w / 1e3)});
   }
   return table.to_string();
 }
@@ -125,17 +131,22 @@ std::string render_text(const GoodputStudy& study, const LoadedScenario& loaded)
   return text;
 }
 
-std::string render_text(AvailabilityPoints points, std::int64_t draws,
-                        const LoadedScenario& loaded) {
+std::string render_text(AvailabilityPoints points, std::int64_t draws, const LoadedScenario& loaded) {
   std::string text = headline(loaded.scenario);
-  text += fmt::format("{} draws of failed GPUs a point, seed {}\n\n", grouped(draws), loaded.scenario.run.seed);
-  Table table({{"failed"}, {"GPUs"}, {"policy", Align::kLeft}, {"spares"}, {"loss"}, {"95% interval"},
+  text +=
+      fmt::format("{} draws of failed GPUs a point, seed {}\n\n", grouped(draws), loaded.scenario.run.seed);
+  Table table({{"failed"},
+               {"GPUs"},
+               {"policy", Align::kLeft},
+               {"spares"},
+               {"loss"},
+               {"95% interval"},
                {"whole domains"}});
   for (const AvailabilityPoint& point : points) {
     const sim::PolicySpec& policy = loaded.scenario.policies[point.policy];
-    table.add_row({fmt::format("{:.3f}%", 100 * point.failed_fraction), grouped(point.failed_gpus), policy.label,
-                   fmt::format("{}", policy.spare_domains), percent(point.loss.mean), interval_text(point.loss),
-                   percent(point.domain_availability.mean)});
+    table.add_row({fmt::format("{:.3f}%", 100 * point.failed_fraction), grouped(point.failed_gpus),
+                   policy.label, fmt::format("{}", policy.spare_domains), percent(point.loss.mean),
+                   interval_text(point.loss), percent(point.domain_availability.mean)});
   }
   return text + table.to_string();
 }

@@ -1,12 +1,13 @@
-#include <array>
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include "command.h"
 #include "ntpsim/analysis/availability_study.h"
+
+#include "command.h"
 #include "options.h"
 #include "progress_line.h"
 
@@ -25,7 +26,8 @@ po::options_description availability_options() {
   return options;
 }
 
-tl::expected<analysis::AvailabilityOptions, std::string> read_availability_options(const po::variables_map& values) {
+tl::expected<analysis::AvailabilityOptions, std::string> read_availability_options(
+    const po::variables_map& values) {
   analysis::AvailabilityOptions options;
   for (const std::string& word : split_list(values["failed-fractions"].as<std::string>())) {
     double fraction = 0;
@@ -33,8 +35,8 @@ tl::expected<analysis::AvailabilityOptions, std::string> read_availability_optio
     const auto parsed = std::from_chars(word.data(), end, fraction);
     const bool whole = parsed.ec == std::errc() && parsed.ptr == end;
     if (!whole || !(fraction >= 0 && fraction <= 1)) {
-      return tl::unexpected(
-          fmt::format("--failed-fractions: found '{}', expected numbers from 0 to 1, as in 0.001,0.004", word));
+      return tl::unexpected(fmt::format(
+          "--failed-fractions: found '{}', expected numbers from 0 to 1, as in 0.001,0.004", word));
     }
     options.failed_fractions.push_back(fraction);
   }
@@ -45,7 +47,8 @@ tl::expected<analysis::AvailabilityOptions, std::string> read_availability_optio
   return options;
 }
 
-// A scenario file serves every verb, so what it says about time is no surprise here; a --set that cannot matter is.
+// A scenario file serves every verb, so what it says about time is no surprise here; a --set that cannot
+// matter is.
 void warn_of_unread_sets(const std::vector<std::string>& sets) {
   static constexpr std::array<std::string_view, 6> kUnread = {"failures", "checkpoint",   "recovery",
                                                               "horizon",  "replications", "name"};
@@ -54,7 +57,7 @@ void warn_of_unread_sets(const std::vector<std::string>& sets) {
     if (key.starts_with('/')) key.remove_prefix(1);
     key = key.substr(0, key.find_first_of("./="));
     if (std::ranges::find(kUnread, key) == kUnread.end()) continue;
-    fmt::print(stderr, "warning: --set: {}: has no effect: availability does not read /{}\n", set, key);
+    say(fmt::format("warning: --set: {}: has no effect: availability does not read /{}\n", set, key));
   }
 }
 
@@ -63,7 +66,8 @@ void warn_of_unread_sets(const std::vector<std::string>& sets) {
 std::string availability_help() {
   return fmt::format(
       "Usage: ntpsim availability SCENARIO.json [options]\n\n"
-      "Fails a given share of the GPUs at random, many times, and reports the training rate that each policy loses\n"
+      "Fails a given share of the GPUs at random, many times, and reports the training rate that each policy "
+      "loses\n"
       "on what is left. No time passes: failures, recovery and checkpoints of the scenario are not read.\n\n"
       "Example:\n"
       "  ntpsim availability scenarios/ntp-paper-32k.json --failed-fractions 0.001,0.004 --draws 1000\n\n{}",

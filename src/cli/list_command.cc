@@ -8,13 +8,14 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "ntpsim/analysis/table.h"
 #include "ntpsim/core/nearest.h"
 #include "ntpsim/models/distribution.h"
 #include "ntpsim/models/hardware.h"
 #include "ntpsim/models/transformer.h"
 #include "ntpsim/sim/policy_table.h"
+
+#include "command.h"
 #include "options.h"
 
 namespace ntpsim::cli {
@@ -97,8 +98,10 @@ Json distributions() {
 }
 
 constexpr std::array kListings = {
-    Listing{"gpus", gpus},         Listing{"systems", systems},
-    Listing{"models", models_list}, Listing{"policies", policies},
+    Listing{"gpus", gpus},
+    Listing{"systems", systems},
+    Listing{"models", models_list},
+    Listing{"policies", policies},
     Listing{"distributions", distributions},
 };
 
@@ -111,7 +114,8 @@ std::string cell(const Json& value) {
 std::string as_text(const Json& list) {
   std::vector<analysis::Table::Column> columns;
   for (const auto& [key, value] : list.front().items()) {
-    columns.push_back({key, value.is_string() ? analysis::Table::Align::kLeft : analysis::Table::Align::kRight});
+    columns.push_back(
+        {key, value.is_string() ? analysis::Table::Align::kLeft : analysis::Table::Align::kRight});
   }
   analysis::Table table(columns);
   for (const Json& entry : list) {

@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "command.h"
 #include "ntpsim/core/nearest.h"
 #include "ntpsim/core/version.h"
+
+#include "command.h"
 #include "options.h"
 
 namespace ntpsim::cli {
@@ -39,8 +40,8 @@ ExitCode unknown_verb(const std::string& name) {
   std::vector<std::string_view> names = {"help", "version"};
   for (const Command& command : commands()) names.push_back(command.name);
   const auto near = nearest_name(name, names);
-  fmt::print(stderr, "error: command line: unknown verb '{}'{}\n\n{}", name,
-             near ? fmt::format("; did you mean '{}'?", *near) : "", overview());
+  say(fmt::format("error: command line: unknown verb '{}'{}\n\n{}", name,
+                  near ? fmt::format("; did you mean '{}'?", *near) : "", overview()));
   return ExitCode::kBadInput;
 }
 
@@ -52,7 +53,7 @@ ExitCode help(Arguments arguments) {
 
 ExitCode dispatch(Arguments arguments) {
   if (arguments.empty()) {
-    fmt::print(stderr, "{}", overview());
+    say(overview());
     return ExitCode::kBadInput;
   }
   const std::string& verb = arguments[0];
@@ -73,7 +74,7 @@ int main(int argc, char** argv) {
   try {
     return static_cast<int>(ntpsim::cli::dispatch(arguments));
   } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\n", stderr);
+    ntpsim::cli::say("error: out of memory\n");
     return static_cast<int>(ntpsim::cli::ExitCode::kFailed);
   }
 }

@@ -60,13 +60,17 @@ std::vector<std::string> split_list(std::string_view text) {
   }
 }
 
+void say(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 ExitCode usage_error(std::string_view verb, std::string_view message) {
-  fmt::print(stderr, "error: command line: {}\nsee 'ntpsim help {}'\n", message, verb);
+  say(fmt::format("error: command line: {}\nsee 'ntpsim help {}'\n", message, verb));
   return ExitCode::kBadInput;
 }
 
 void print_diagnostics(const Diagnostics& diagnostics) {
-  for (const Diagnostic& diagnostic : diagnostics.items()) fmt::print(stderr, "{}\n", to_string(diagnostic));
+  for (const Diagnostic& diagnostic : diagnostics.items()) say(to_string(diagnostic) + "\n");
 }
 
 ExitCode write_output(std::string_view text) {

@@ -8,21 +8,25 @@
 #include <boost/program_options.hpp>
 #include <tl/expected.hpp>
 
-#include "command.h"
 #include "ntpsim/analysis/progress.h"
 #include "ntpsim/analysis/results.h"
 #include "ntpsim/core/diagnostics.h"
 #include "ntpsim/scenario/scenario.h"
 
+#include "command.h"
+
 namespace ntpsim::cli {
 
-// Parses a verb's arguments; `positional` names the option that arguments without a dash go to. On an error gives the
-// sentence to print.
+// Parses a verb's arguments; `positional` names the option that arguments without a dash go to. On an error
+// gives the sentence to print.
 [[nodiscard]] tl::expected<boost::program_options::variables_map, std::string> parse_options(
     Arguments arguments, const boost::program_options::options_description& options, const char* positional);
 
 // "a,b,c" as its parts, blanks around them removed.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
+
+// Prints a message to stderr. A closed stderr is no error: results do not go there.
+void say(std::string_view text);
 
 // Prints an error of the command line, with a pointer to the verb's help, and returns the exit code for it.
 ExitCode usage_error(std::string_view verb, std::string_view message);

@@ -1,12 +1,12 @@
 #include "progress_line.h"
 
+#include <chrono>
+#include <string>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <string>
-
 #include <fmt/format.h>
+
+#include "options.h"
 
 namespace ntpsim::cli {
 
@@ -18,16 +18,15 @@ analysis::Progress progress_line(std::string_view unit, bool quiet) {
                                                                                 std::int64_t total) mutable {
     const Clock::time_point now = Clock::now();
     if (done == total) {
-      fmt::print(stderr, "\r\x1b[K");
+      say("\r\x1b[K");
       return;
     }
     if (now - drawn < kRedraw) return;
     drawn = now;
     const double elapsed_s = std::chrono::duration<double>(now - start).count();
     const double rate = static_cast<double>(done) / elapsed_s;
-    fmt::print(stderr, "\r\x1b[K{} of {} {}, {:.3g} a second, {:.0f} s left", done, total, unit, rate,
-               static_cast<double>(total - done) / rate);
-    std::fflush(stderr);
+    say(fmt::format("\r\x1b[K{} of {} {}, {:.3g} a second, {:.0f} s left", done, total, unit, rate,
+                    static_cast<double>(total - done) / rate));
   };
 }
 

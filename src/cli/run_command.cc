@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include "command.h"
 #include "ntpsim/analysis/goodput_study.h"
+
+#include "command.h"
 #include "options.h"
 #include "progress_line.h"
 
@@ -11,7 +12,8 @@ namespace ntpsim::cli {
 std::string run_help() {
   return fmt::format(
       "Usage: ntpsim run SCENARIO.json [options]\n\n"
-      "Simulates the job of a scenario through its failures, once a replication, under each policy, and reports\n"
+      "Simulates the job of a scenario through its failures, once a replication, under each policy, and "
+      "reports\n"
       "Goodput with its 95% interval, where the rest of the time went, and what the failures were.\n\n"
       "Examples:\n"
       "  ntpsim run scenarios/ntp-paper-32k.json\n"

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include "command.h"
 #include "ntpsim/scenario/scenario.h"
+
+#include "command.h"
 #include "options.h"
 
 namespace ntpsim::cli {

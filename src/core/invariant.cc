@@ -8,8 +8,11 @@
 namespace ntpsim {
 
 void invariant_broken(std::string_view message, const std::source_location& where) {
-  fmt::print(stderr, "ntpsim: broken invariant: {}\n  at {}:{} in {}\n", message, where.file_name(),
-             where.line(), where.function_name());
+  // Not fmt::print, which would throw where stderr is closed.
+  std::fputs(fmt::format("ntpsim: broken invariant: {}\n  at {}:{} in {}\n", message, where.file_name(),
+                         where.line(), where.function_name())
+                 .c_str(),
+             stderr);
   std::abort();
 }
 

@@ -18,7 +18,8 @@ using Family = Distribution::Family;
 
 constexpr std::array kFamilies = {
     FamilyInfo{Family::kConstant, "constant", "", "always exactly the mean"},
-    FamilyInfo{Family::kExponential, "exponential", "", "memoryless: the failure rate does not depend on age"},
+    FamilyInfo{Family::kExponential, "exponential", "",
+               "memoryless: the failure rate does not depend on age"},
     FamilyInfo{Family::kWeibull, "weibull", "shape",
                "shape below 1: infant mortality; above 1: wear-out; 1: exponential"},
     FamilyInfo{Family::kLognormal, "lognormal", "sigma",
@@ -26,7 +27,9 @@ constexpr std::array kFamilies = {
     FamilyInfo{Family::kGamma, "gamma", "shape", "sum of shape exponential stages"},
 };
 
-double normal_cdf(double z) { return boost::math::cdf(boost::math::normal(), z); }
+double normal_cdf(double z) {
+  return boost::math::cdf(boost::math::normal(), z);
+}
 
 double scale_of(Family family, double mean_s, double shape) {
   switch (family) {
@@ -43,8 +46,8 @@ double scale_of(Family family, double mean_s, double shape) {
   invariant_broken("every family has a scale", std::source_location::current());
 }
 
-// F_e(x) = (x S(x) + integral of t f(t) from 0 to x) / mean; the integral over the mean is the distribution function of
-// the length-biased law, which is gamma with shape k+1 and lognormal with mu + sigma^2.
+// F_e(x) = (x S(x) + integral of t f(t) from 0 to x) / mean; the integral over the mean is the distribution
+// function of the length-biased law, which is gamma with shape k+1 and lognormal with mu + sigma^2.
 double gamma_residual_cdf(double x, double shape, double scale) {
   const double y = x / scale;
   return y / shape * boost::math::gamma_q(shape, y) + boost::math::gamma_p(shape + 1, y);
@@ -122,7 +125,9 @@ double Distribution::residual_quantile_s(double u) const {
   return (low + high) / 2;
 }
 
-std::span<const FamilyInfo> distribution_families() { return kFamilies; }
+std::span<const FamilyInfo> distribution_families() {
+  return kFamilies;
+}
 
 const FamilyInfo& info_of(Distribution::Family family) {
   const auto* const info = std::ranges::find(kFamilies, family, &FamilyInfo::family);

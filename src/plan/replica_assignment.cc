@@ -10,7 +10,9 @@
 namespace ntpsim::plan {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 }  // namespace
 
@@ -109,7 +111,8 @@ int ReplicaAssignment::active_gpus(std::int64_t domain, std::int64_t active_grou
     if (left <= 0) break;
     std::int64_t active = run.count;
     if (left < groups(run.degree)) {
-      active = std::min<std::int64_t>(active, std::max<std::int64_t>(0, left - groups_before(index, run.degree)));
+      active =
+          std::min<std::int64_t>(active, std::max<std::int64_t>(0, left - groups_before(index, run.degree)));
     }
     gpus += static_cast<int>(active) * run.degree;
   }

@@ -205,7 +205,7 @@ struct Bounds {
 
 /// A kind of V out of a kind of U.
 template <class V, class U, class To, class From>
-Kind<V> converted(const Kind<U>& kind, To to, From from) {
+Kind<V> converted(const Kind<U>& kind, const To& to, const From& from) {
   return {kind.expected, kind.schema,
           [read = kind.read, to](const Json& json, const std::string& pointer, Reader& reader) {
             auto value = read(json, pointer, reader);
@@ -224,8 +224,9 @@ Kind<Q> quantity(Dimension dimension, Bounds bounds) {
 
 /// One of these names, as the value that goes with it.
 template <class E>
-Kind<E> choice(const std::string& what, std::vector<std::pair<std::string_view, E>> options) {
+Kind<E> choice(const std::string& what, const std::vector<std::pair<std::string_view, E>>& options) {
   std::vector<std::string_view> names;
+  names.reserve(options.size());
   for (const auto& option : options) names.push_back(option.first);
   const auto value_of = [options](const std::string& name) {
     std::size_t i = 0;
@@ -245,7 +246,7 @@ template <class T>
 Kind<T> object(const Section<T>& section) {
   return {"an object", section.schema(),
           [&section](const Json& json, const std::string& pointer, Reader& reader) {
-            T value;
+            T value{};
             section.read(json, pointer, value, reader);
             return std::optional<T>(std::move(value));
           },

@@ -35,7 +35,8 @@ void ClusterHealth::apply(const HealthEvent& event) {
 
 int ClusterHealth::healthy_before(std::int64_t gpu) const {
   int count = 0;
-  for (std::int64_t other = domain_of(gpu) * domain_size_; other < gpu; ++other) count += in_service(other) ? 1 : 0;
+  for (std::int64_t other = domain_of(gpu) * domain_size_; other < gpu; ++other)
+    count += in_service(other) ? 1 : 0;
   return count;
 }
 

@@ -40,8 +40,9 @@ Time draw(const Distribution& distribution, std::uint64_t word) {
 
 }  // namespace
 
-FailureProcess::FailureProcess(const ClusterSpec& cluster, std::int64_t spare_domains, const FailureSpec& failures,
-                               Time horizon, std::uint64_t seed, std::uint64_t replication)
+FailureProcess::FailureProcess(const ClusterSpec& cluster, std::int64_t spare_domains,
+                               const FailureSpec& failures, Time horizon, std::uint64_t seed,
+                               std::uint64_t replication)
     : system_(cluster.system), initial_age_(failures.initial_age), horizon_(horizon) {
   invariant(horizon > Time(), "a run has a positive horizon");
   for (std::size_t index = 0; index < failures.classes.size(); ++index) {

@@ -39,11 +39,11 @@ void JobSimulation::handle(const HealthEvent& event, const ClusterHealth& before
   }
 }
 
-// The GPUs of a domain that a job uses are its healthy ones of the lowest numbers; the others are in-domain spares.
+// The GPUs of a domain that a job uses are its healthy ones of the lowest numbers; the others are in-domain
+// spares.
 bool JobSimulation::hits_job(const HealthEvent& event, const ClusterHealth& before) const {
   if (state_ == State::kPaused) return false;
-  const int active =
-      assignment_.active_gpus(before.domain_of(event.first_gpu), configuration_.active_groups);
+  const int active = assignment_.active_gpus(before.domain_of(event.first_gpu), configuration_.active_groups);
   if (active == 0) return false;
   for (std::int64_t gpu = event.first_gpu; gpu < event.first_gpu + event.gpus; ++gpu) {
     if (before.in_service(gpu) && before.healthy_before(gpu) < active) return true;
@@ -161,7 +161,8 @@ void JobSimulation::run_phase(Time span) {
   phase_done_ += stretch;
 }
 
-// Ends what has run its time by now, so that nothing that happens at this very moment finds it still going on.
+// Ends what has run its time by now, so that nothing that happens at this very moment finds it still going
+// on.
 void JobSimulation::settle() {
   while (state_ == State::kRecovering) {
     if (phase_ == transition_.size()) {

@@ -31,6 +31,8 @@ void Ledger::move(Category from, Category to, Time span) {
   at(to) += span;
 }
 
-Time Ledger::total() const { return std::accumulate(spans_.begin(), spans_.end(), Time()); }
+Time Ledger::total() const {
+  return std::accumulate(spans_.begin(), spans_.end(), Time());
+}
 
 }  // namespace ntpsim::sim

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "ntpsim/plan/domain_partition.h"
+
 #include "replica_rates.h"
 
 namespace ntpsim::sim {
@@ -28,7 +29,8 @@ Transitions cold_restart_transitions(const JobSpec& job) {
   const Phase startup{Category::kProgramStartup, recovery.restart};
   const Phase restore{Category::kRestore, recovery.restore};
   Transitions transitions;
-  transitions.from_checkpoint = {{Category::kInfrastructure, recovery.detection}, scheduling, startup, restore};
+  transitions.from_checkpoint = {
+      {Category::kInfrastructure, recovery.detection}, scheduling, startup, restore};
   // A planned restart saves first, so it loses nothing.
   transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, scheduling, startup, restore};
   transitions.resume = {scheduling, startup, restore};
@@ -46,12 +48,12 @@ Transitions spare_swap_transitions(const JobSpec& job) {
   return transitions;
 }
 
-// Replicas packed from the healthiest TP groups on. What tells our policies apart is which degrees a group may run at,
-// whether it may be boosted, and how the job gets going again.
+// Replicas packed from the healthiest TP groups on. What tells our policies apart is which degrees a group
+// may run at, whether it may be boosted, and how the job gets going again.
 class PackedReplicas final : public Policy {
  public:
-  PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees, bool boost,
-                 const Transitions& transitions)
+  PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees,
+                 bool boost, const Transitions& transitions)
       : partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
                    reduced_degrees),
         rates_(cluster, job, partition_.degrees(), boost),
@@ -77,23 +79,30 @@ class PackedReplicas final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_dp_drop(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, elastic_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false,
+                                          elastic_transitions(job));
 }
 
-std::unique_ptr<Policy> make_checkpoint_restart(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, cold_restart_transitions(job));
+std::unique_ptr<Policy> make_checkpoint_restart(const ClusterSpec& cluster, const JobSpec& job,
+                                                const PolicySpec&) {
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false,
+                                          cold_restart_transitions(job));
 }
 
 std::unique_ptr<Policy> make_hot_spares(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
-  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false, spare_swap_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false,
+                                          spare_swap_transitions(job));
 }
 
 std::unique_ptr<Policy> make_ntp(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
-  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, false, elastic_transitions(job));
+  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, false,
+                                          elastic_transitions(job));
 }
 
-std::unique_ptr<Policy> make_ntp_pw(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {
-  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, true, elastic_transitions(job));
+std::unique_ptr<Policy> make_ntp_pw(const ClusterSpec& cluster, const JobSpec& job,
+                                    const PolicySpec& policy) {
+  return std::make_unique<PackedReplicas>(cluster, job, policy.reduced_degrees, true,
+                                          elastic_transitions(job));
 }
 
 }  // namespace ntpsim::sim

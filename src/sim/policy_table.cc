@@ -26,19 +26,23 @@ constexpr std::array kPolicies = {
                .description = "restart from the last checkpoint, on a smaller job of whole replicas",
                .settings = kColdRestart,
                .make = make_checkpoint_restart},
-    PolicyInfo{.name = "hot_spares",
-               .description = "swap spares in and restart within the job from the last checkpoint; shrink when none is left",
-               .settings = kHotSpares,
-               .make = make_hot_spares},
+    PolicyInfo{
+        .name = "hot_spares",
+        .description =
+            "swap spares in and restart within the job from the last checkpoint; shrink when none is left",
+        .settings = kHotSpares,
+        .make = make_hot_spares},
     PolicyInfo{.name = "ntp",
-               .description = "Nonuniform Tensor Parallelism: pack hurt TP groups into the fewest replicas, each at its "
-                              "reduced TP degree with the largest local batch that does not hold back the others",
+               .description =
+                   "Nonuniform Tensor Parallelism: pack hurt TP groups into the fewest replicas, each at its "
+                   "reduced TP degree with the largest local batch that does not hold back the others",
                .settings = kElastic,
                .reduces_tp = true,
                .make = make_ntp},
     PolicyInfo{.name = "ntp_pw",
-               .description = "NTP with power boost: hurt TP groups get more power, up to the boost limit, to keep the "
-                              "full local batch",
+               .description =
+                   "NTP with power boost: hurt TP groups get more power, up to the boost limit, to keep the "
+                   "full local batch",
                .settings = kElasticBoost,
                .reduces_tp = true,
                .boosts = true,
@@ -47,7 +51,9 @@ constexpr std::array kPolicies = {
 
 }  // namespace
 
-std::span<const PolicyInfo> policy_table() { return kPolicies; }
+std::span<const PolicyInfo> policy_table() {
+  return kPolicies;
+}
 
 const PolicyInfo* find_policy(std::string_view name) {
   const auto* const info = std::ranges::find(kPolicies, name, &PolicyInfo::name);

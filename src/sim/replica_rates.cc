@@ -8,7 +8,8 @@
 namespace ntpsim::sim {
 namespace {
 
-// Step times that agree to this relative precision are the same; it absorbs the rounding of the cost model's sums.
+// Step times that agree to this relative precision are the same; it absorbs the rounding of the cost model's
+// sums.
 constexpr double kSameTime = 1e-9;
 
 bool keeps_up(const StepModel& model, const ReplicaShape& shape, double limit_s) {
@@ -42,7 +43,8 @@ double least_speed(const StepModel& model, ReplicaShape shape, double most, doub
 
 }  // namespace
 
-ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees, bool boost)
+ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees,
+                           bool boost)
     : micro_batch_size_(job.training.micro_batch_size), tdp_w_(cluster.system.gpu.tdp.value()) {
   const models::TrainingSpec& training = job.training;
   replicas_per_unit_ = training.replicas_per_expert_group();
@@ -93,18 +95,20 @@ void ReplicaRates::tabulate_steps(const StepModel& model) {
     double slowest_s = 0;
     for (const DegreeRate& rate : rates_) {
       if (rate.degree < lowest.degree || rate.microbatches == 0) continue;
-      slowest_s = std::max(slowest_s, model.step({.tp_degree = rate.degree,
-                                                  .sync_degree = lowest.degree,
-                                                  .microbatches = rate.microbatches,
-                                                  .compute_speed = rate.compute_speed})
+      slowest_s = std::max(slowest_s, model
+                                          .step({.tp_degree = rate.degree,
+                                                 .sync_degree = lowest.degree,
+                                                 .microbatches = rate.microbatches,
+                                                 .compute_speed = rate.compute_speed})
                                           .total_s());
     }
     step_s_.push_back(slowest_s);
   }
 }
 
-// Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but may make
-// every step longer (fewer core ranks sync larger gradient shards), so the best rate may lie at any of them.
+// Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but
+// may make every step longer (fewer core ranks sync larger gradient shards), so the best rate may lie at any
+// of them.
 JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const {
   Packing packing{.missing = batch_};
   Packing best;
@@ -128,14 +132,16 @@ JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignme
   return best_rate > 0 ? summary(best, assignment) : JobConfiguration{};
 }
 
-JobConfiguration ReplicaRates::summary(const Packing& packing, const plan::ReplicaAssignment& assignment) const {
+JobConfiguration ReplicaRates::summary(const Packing& packing,
+                                       const plan::ReplicaAssignment& assignment) const {
   JobConfiguration job;
   job.running = true;
   job.replicas = packing.replicas;
   job.active_groups = packing.replicas * groups_per_replica_;
   job.sequences = (batch_ - packing.missing) * micro_batch_size_;
   job.step_time = Time::from_seconds(step_s_[packing.lowest]);
-  // Shares of the healthy rate: first what longer steps cost, then what the shorter batch leaves undone of the rest.
+  // Shares of the healthy rate: first what longer steps cost, then what the shorter batch leaves undone of
+  // the rest.
   const double at_work = std::min(1.0, step_s_[0] / step_s_[packing.lowest]);
   const double share_of_one = at_work / static_cast<double>(batch_);
   const std::int64_t degraded = std::min(packing.missing, packing.degraded);

@@ -11,13 +11,13 @@
 
 namespace ntpsim::sim {
 
-/// Every distinct configuration's step time, computed once. A job's step takes as long as its slowest replica, and what
-/// the replicas of one degree do differs by nothing but the lowest degree in the job, with which all sync. Sums a
-/// packed assignment up into a job configuration.
+/// Every distinct configuration's step time, computed once. A job's step takes as long as its slowest
+/// replica, and what the replicas of one degree do differs by nothing but the lowest degree in the job, with
+/// which all sync. Sums a packed assignment up into a job configuration.
 class ReplicaRates {
  public:
-  /// Healthy replicas only, or also reduced ones. `boost`: reduced replicas get the least power that keeps the full
-  /// local batch, up to the boost limit. `degrees`: full degree first, descending.
+  /// Healthy replicas only, or also reduced ones. `boost`: reduced replicas get the least power that keeps
+  /// the full local batch, up to the boost limit. `degrees`: full degree first, descending.
   ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees, bool boost);
 
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
@@ -26,8 +26,9 @@ class ReplicaRates {
   /// Of the healthy job without failures.
   [[nodiscard]] double ideal_step_s() const { return step_s_[0]; }
 
-  /// The replicas, from the first of the packing order on, that together train fastest: no more than the global batch
-  /// needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not reached. O(degrees).
+  /// The replicas, from the first of the packing order on, that together train fastest: no more than the
+  /// global batch needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not
+  /// reached. O(degrees).
   [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const;
 
  private:
@@ -36,13 +37,15 @@ class ReplicaRates {
     std::int64_t missing = 0;   // of the global batch
     std::int64_t degraded = 0;  // left undone by reduced replicas
     std::int64_t replicas = 0;
-    std::size_t lowest = 0;     // index of the lowest degree
+    std::size_t lowest = 0;  // index of the lowest degree
   };
 
   void rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index);
-  void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job, std::size_t index);
+  void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
+                    std::size_t index);
   void tabulate_steps(const StepModel& model);
-  [[nodiscard]] JobConfiguration summary(const Packing& packing, const plan::ReplicaAssignment& assignment) const;
+  [[nodiscard]] JobConfiguration summary(const Packing& packing,
+                                         const plan::ReplicaAssignment& assignment) const;
   void add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const;
   // Microbatches per step of what comes and goes as a whole.
   [[nodiscard]] std::int64_t trained_by_one(std::size_t index) const {

@@ -12,7 +12,8 @@ Transition::Transition(std::initializer_list<Phase> phases) : size_(phases.size(
 }
 
 Time Transition::length() const {
-  return std::accumulate(begin(), end(), Time(), [](Time sum, const Phase& phase) { return sum + phase.length; });
+  return std::accumulate(begin(), end(), Time(),
+                         [](Time sum, const Phase& phase) { return sum + phase.length; });
 }
 
 }  // namespace ntpsim::sim

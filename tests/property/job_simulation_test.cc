@@ -8,6 +8,7 @@
 
 #include "ntpsim/core/random.h"
 #include "ntpsim/sim/cluster_health.h"
+
 #include "scripted_policy.h"
 #include "specs.h"
 
@@ -31,7 +32,9 @@ using Kind = HealthEvent::Kind;
 constexpr std::int64_t kDomains = 6;
 constexpr int kDomainSize = 4;
 
-Time s(std::int64_t seconds) { return Time::from_ns(seconds * 1'000'000'000); }
+Time s(std::int64_t seconds) {
+  return Time::from_ns(seconds * 1'000'000'000);
+}
 
 struct Setup {
   JobSpec job;
@@ -42,7 +45,9 @@ struct Setup {
 };
 
 Setup random_setup(RandomStream& random) {
-  const auto draw = [&](std::uint64_t most) { return static_cast<std::int64_t>(random.next_index(most + 1)); };
+  const auto draw = [&](std::uint64_t most) {
+    return static_cast<std::int64_t>(random.next_index(most + 1));
+  };
   Setup setup;
   setup.job.checkpoint = {s(1 + draw(60)), s(draw(5))};
   setup.job.recovery.rejoin = static_cast<Rejoin>(draw(2));
@@ -51,7 +56,8 @@ Setup random_setup(RandomStream& random) {
   setup.interruption_gap = s(1 + draw(500));
   Transitions& transitions = setup.transitions;
   transitions.peers_keep_state = draw(1) == 1;
-  transitions.from_checkpoint = {Phase{Category::kInfrastructure, s(draw(9))}, {Category::kRestore, s(draw(20))}};
+  transitions.from_checkpoint = {Phase{Category::kInfrastructure, s(draw(9))},
+                                 {Category::kRestore, s(draw(20))}};
   transitions.from_peers = {Phase{Category::kInfrastructure, s(draw(9))}, {Category::kSliceDown, s(draw(9))}};
   transitions.rejoin = {Phase{Category::kCheckpointSave, s(draw(3))}, {Category::kScaleUp, s(draw(9))}};
   transitions.resume = {Phase{Category::kProgramStartup, s(draw(9))}};
@@ -84,7 +90,8 @@ JobResult play(const Setup& setup, const std::vector<HealthEvent>& events, std::
   return job.finish(s(horizon));
 }
 
-// The same with a failure every second of a GPU that is out already: the job accounts up to it and finds nothing new.
+// The same with a failure every second of a GPU that is out already: the job accounts up to it and finds
+// nothing new.
 JobResult play_and_poke(const Setup& setup, const std::vector<HealthEvent>& events, std::int64_t horizon) {
   const ScriptedPolicy policy(setup.replicas, setup.least_replicas, setup.transitions);
   JobSimulation job(policy, setup.job, kDomains, setup.interruption_gap);
@@ -103,8 +110,8 @@ JobResult play_and_poke(const Setup& setup, const std::vector<HealthEvent>& even
   return job.finish(s(horizon));
 }
 
-// An independent account of the same rules, one second at a time. Everything random is in whole seconds and every rate
-// a multiple of 1/6!, so seconds are exact enough to compare to a microsecond.
+// An independent account of the same rules, one second at a time. Everything random is in whole seconds and
+// every rate a multiple of 1/6!, so seconds are exact enough to compare to a microsecond.
 class SecondBySecond {
  public:
   explicit SecondBySecond(const Setup& setup) : setup_(setup), healthy_(kDomains, kDomainSize) {
@@ -158,7 +165,8 @@ class SecondBySecond {
   }
   void start_tracking() {
     in_use_.assign(kDomains, false);
-    for (std::size_t domain = 0; domain < in_use_.size(); ++domain) in_use_[domain] = initially_active(domain);
+    for (std::size_t domain = 0; domain < in_use_.size(); ++domain)
+      in_use_[domain] = initially_active(domain);
   }
   void replace(std::size_t domain) {
     in_use_[domain] = false;
@@ -183,7 +191,9 @@ class SecondBySecond {
   void interrupt() {
     ++interruptions;
     const bool peers = setup_.transitions.peers_keep_state && current_ > 1;
-    const double lost = !peers ? uncommitted_ : phases_.empty() ? rate() * static_cast<double>(trained_ % 10) : 0;
+    const double lost = !peers            ? uncommitted_
+                        : phases_.empty() ? rate() * static_cast<double>(trained_ % 10)
+                                          : 0;
     of(Category::kGoodput) -= lost;
     of(Category::kWastedProgress) += lost;
     if (peers) {
@@ -231,8 +241,7 @@ class SecondBySecond {
     }
     if (candidate <= current_) return;
     const double gain = static_cast<double>(candidate - current_) / static_cast<double>(setup_.replicas);
-    const bool pays =
-        gain * setup_.interruption_gap.seconds() > setup_.transitions.rejoin.length().seconds();
+    const bool pays = gain * setup_.interruption_gap.seconds() > setup_.transitions.rejoin.length().seconds();
     const Rejoin rule = setup_.job.recovery.rejoin;
     if (rule == Rejoin::kNextInterruption || (rule == Rejoin::kAuto && !pays)) return;
     current_ = candidate;
@@ -290,7 +299,8 @@ TEST_CASE("the closed-form account equals one kept second by second") {
   for (int round = 0; round < 400; ++round) {
     CAPTURE(round);
     Setup setup = random_setup(random);
-    // Which of several idle domains takes over is the assignment's own choice; with none idle there is no choice.
+    // Which of several idle domains takes over is the assignment's own choice; with none idle there is no
+    // choice.
     setup.replicas = kDomains;
     // Until repaired capacity is taken in, which domains idle is a choice as well.
     setup.job.recovery.rejoin = Rejoin::kImmediate;

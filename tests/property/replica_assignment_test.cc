@@ -105,13 +105,15 @@ TEST_CASE("active GPUs over all domains are those of the first groups in packing
         REQUIRE(in_domain <= assignment.healthy(domain));
         gpus += in_domain;
       }
-      REQUIRE(gpus == std::accumulate(degrees.begin(), degrees.begin() + static_cast<std::ptrdiff_t>(active), 0));
+      REQUIRE(gpus ==
+              std::accumulate(degrees.begin(), degrees.begin() + static_cast<std::ptrdiff_t>(active), 0));
     }
   }
 }
 
 // The best sum of values over all ways to put groups into replicas, by trying them all.
-double best_value(std::vector<int> degrees, std::size_t groups_per_replica, const std::vector<double>& value) {
+double best_value(std::vector<int> degrees, std::size_t groups_per_replica,
+                  const std::vector<double>& value) {
   double best = 0;
   std::ranges::sort(degrees);
   do {

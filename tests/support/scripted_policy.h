@@ -7,8 +7,8 @@
 
 namespace ntpsim::testing {
 
-/// A policy whose every figure is in plain sight: one replica a domain of 4 GPUs, 10 s a step, and the rate falls by one
-/// replica's share with each domain that is not whole. Below `least_replicas` it pauses.
+/// A policy whose every figure is in plain sight: one replica a domain of 4 GPUs, 10 s a step, and the rate
+/// falls by one replica's share with each domain that is not whole. Below `least_replicas` it pauses.
 class ScriptedPolicy final : public sim::Policy {
  public:
   ScriptedPolicy(std::int64_t replicas, std::int64_t least_replicas, const sim::Transitions& transitions)

@@ -9,7 +9,9 @@ using ntpsim::sim::ClusterHealth;
 using ntpsim::sim::HealthEvent;
 using Kind = HealthEvent::Kind;
 
-HealthEvent event(Kind kind, std::int64_t first_gpu, int gpus) { return {kind, Time(), first_gpu, gpus}; }
+HealthEvent event(Kind kind, std::int64_t first_gpu, int gpus) {
+  return {kind, Time(), first_gpu, gpus};
+}
 
 TEST_CASE("a GPU is out while any failure that covers it is unrepaired") {
   ClusterHealth health(2, 4);

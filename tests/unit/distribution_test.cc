@@ -12,9 +12,9 @@ using ntpsim::models::Distribution;
 using Family = Distribution::Family;
 
 std::vector<Distribution> examples() {
-  return {{Family::kConstant, 5},         {Family::kExponential, 2},     {Family::kWeibull, 100, 0.8},
-          {Family::kWeibull, 100, 2},     {Family::kLognormal, 7, 0.3},  {Family::kLognormal, 7, 1.5},
-          {Family::kGamma, 3, 0.5},       {Family::kGamma, 3, 4}};
+  return {{Family::kConstant, 5},     {Family::kExponential, 2},    {Family::kWeibull, 100, 0.8},
+          {Family::kWeibull, 100, 2}, {Family::kLognormal, 7, 0.3}, {Family::kLognormal, 7, 1.5},
+          {Family::kGamma, 3, 0.5},   {Family::kGamma, 3, 4}};
 }
 
 // Midpoint rule over the quantiles.

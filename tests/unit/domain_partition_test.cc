@@ -41,7 +41,8 @@ TEST_CASE("a group shrinks to the largest allowed degree that fits") {
   CHECK(groups(partition, 29) == Runs{{28, 1}});
   CHECK(groups(partition, 28) == Runs{{28, 1}});
   CHECK(groups(partition, 27).empty());
-  CHECK(std::vector<int>(partition.degrees().begin(), partition.degrees().end()) == std::vector<int>{32, 30, 28});
+  CHECK(std::vector<int>(partition.degrees().begin(), partition.degrees().end()) ==
+        std::vector<int>{32, 30, 28});
 }
 
 TEST_CASE("the deficit goes into as few groups as possible") {

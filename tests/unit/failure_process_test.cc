@@ -21,8 +21,8 @@ using ntpsim::sim::InitialAge;
 using Family = Distribution::Family;
 using Kind = HealthEvent::Kind;
 
-std::vector<HealthEvent> all_events(const ClusterSpec& cluster, std::int64_t spares, const FailureSpec& failures,
-                                    double days, std::uint64_t replication = 0) {
+std::vector<HealthEvent> all_events(const ClusterSpec& cluster, std::int64_t spares,
+                                    const FailureSpec& failures, double days, std::uint64_t replication = 0) {
   FailureProcess process(cluster, spares, failures, Time::from_seconds(days * kDay), 42, replication);
   std::vector<HealthEvent> events;
   while (const auto event = process.next()) events.push_back(*event);
@@ -34,7 +34,8 @@ bool same(const HealthEvent& a, const HealthEvent& b) {
 }
 
 FailureSpec spec_of(Family family, double shape = 1) {
-  return {.classes = {gpu_failures({family, 30 * kDay, shape}, Distribution(Family::kLognormal, 2 * kDay, 0.7))}};
+  return {
+      .classes = {gpu_failures({family, 30 * kDay, shape}, Distribution(Family::kLognormal, 2 * kDay, 0.7))}};
 }
 
 TEST_CASE("events are in time order, inside the horizon, and each failure returns at most once") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "ntpsim/sim/cluster_health.h"
+
 #include "scripted_policy.h"
 #include "specs.h"
 
@@ -21,9 +22,12 @@ using ntpsim::sim::Rejoin;
 using ntpsim::sim::Transitions;
 using Kind = HealthEvent::Kind;
 
-Time s(double seconds) { return Time::from_seconds(seconds); }
+Time s(double seconds) {
+  return Time::from_seconds(seconds);
+}
 
-// Saves of 5 s every 95 s of training; 10 s detection, then 20 s startup and 30 s restore, or 7 s of peers' state.
+// Saves of 5 s every 95 s of training; 10 s detection, then 20 s startup and 30 s restore, or 7 s of peers'
+// state.
 JobSpec job_spec(Rejoin rejoin = Rejoin::kImmediate) {
   JobSpec job;
   job.checkpoint = {s(95), s(5)};
@@ -33,7 +37,8 @@ JobSpec job_spec(Rejoin rejoin = Rejoin::kImmediate) {
 
 Transitions from_checkpoints() {
   Transitions transitions;
-  transitions.from_checkpoint = {Phase{Category::kInfrastructure, s(10)}, {Category::kProgramStartup, s(20)},
+  transitions.from_checkpoint = {Phase{Category::kInfrastructure, s(10)},
+                                 {Category::kProgramStartup, s(20)},
                                  {Category::kRestore, s(30)}};
   transitions.rejoin = {Phase{Category::kCheckpointSave, s(5)}, {Category::kProgramStartup, s(20)}};
   transitions.resume = {Phase{Category::kProgramStartup, s(20)}};
@@ -127,8 +132,8 @@ TEST_CASE("a failure while recovering starts the recovery again") {
 TEST_CASE("GPUs that the job does not use may fail unnoticed") {
   Run run(1, from_checkpoints());
   run.event(Kind::kFailure, 100, 0);
-  run.event(Kind::kFailure, 300, 1);       // of the domain that is out already
-  run.event(Kind::kFailure, 310, 16);      // of a domain that this job does not have
+  run.event(Kind::kFailure, 300, 1);   // of the domain that is out already
+  run.event(Kind::kFailure, 310, 16);  // of a domain that this job does not have
   run.event(Kind::kInterruption, 320, 2);
   const JobResult result = run.finish(400);
   CHECK(result.interruptions == 1);
@@ -164,7 +169,8 @@ TEST_CASE("capacity that returns is taken in at once, later, or when it pays") {
     double interruption_gap_s;
     bool grows;
   };
-  // A replica is a quarter of the rate; taking it in costs 25 s: it pays from 100 s to the next interruption on.
+  // A replica is a quarter of the rate; taking it in costs 25 s: it pays from 100 s to the next interruption
+  // on.
   for (const Case& test : {Case{Rejoin::kImmediate, 1, true}, Case{Rejoin::kNextInterruption, 1e6, false},
                            Case{Rejoin::kAuto, 101, true}, Case{Rejoin::kAuto, 99, false}}) {
     CAPTURE(test.interruption_gap_s);

@@ -7,6 +7,7 @@
 #include "ntpsim/plan/replica_assignment.h"
 #include "ntpsim/sim/policy.h"
 #include "ntpsim/sim/policy_table.h"
+
 #include "specs.h"
 
 namespace {
@@ -24,7 +25,9 @@ using ntpsim::sim::PolicySpec;
 struct PaperRun {
   explicit PaperRun(const std::string& name, std::int64_t spare_domains = 0,
                     Minibatch minibatch = Minibatch::kElastic)
-      : cluster(paper_cluster()), job(with_minibatch(minibatch)), spec(ntpsim::testing::policy(name, spare_domains)),
+      : cluster(paper_cluster()),
+        job(with_minibatch(minibatch)),
+        spec(ntpsim::testing::policy(name, spare_domains)),
         policy(ntpsim::sim::find_policy(name)->make(cluster, job, spec)),
         assignment(policy->partition(), cluster.domains() + spare_domains, policy->groups_per_replica()) {}
 
@@ -165,7 +168,8 @@ TEST_CASE("hot spares shrink the job when none is left, or pause it with a fixed
 }
 
 TEST_CASE("reduced replicas that would slow all others down more than they add are left out") {
-  // Eight-way TP of 8 KV groups on 400 Gbit/s: at degree 7 one rank has two groups, and the sync is an eighth longer.
+  // Eight-way TP of 8 KV groups on 400 Gbit/s: at degree 7 one rank has two groups, and the sync is an eighth
+  // longer.
   ClusterSpec cluster;
   cluster.system = *ntpsim::models::find_system("dgx-h100");
   cluster.gpus = 16384;
@@ -188,7 +192,8 @@ TEST_CASE("reduced replicas that would slow all others down more than they add a
     const JobConfiguration dropped = drop->configure(for_drop);
     const JobConfiguration nonuniform = ntp->configure(for_ntp);
     CHECK(nonuniform.goodput() >= dropped.goodput() - 1e-12);
-    CHECK(nonuniform.goodput() + nonuniform.degraded_tp + nonuniform.dropped_replicas + nonuniform.straggler_wait ==
+    CHECK(nonuniform.goodput() + nonuniform.degraded_tp + nonuniform.dropped_replicas +
+              nonuniform.straggler_wait ==
           doctest::Approx(1));
   }
   CHECK(ntp->configure(for_ntp).goodput() > drop->configure(for_drop).goodput());

@@ -31,13 +31,15 @@ LoadedScenario small(const std::vector<std::string>& sets = {}) {
 }
 
 std::string run(const LoadedScenario& loaded, unsigned threads, Format format) {
-  return render(run_goodput_study(loaded.scenario, {.threads = threads, .progress = {}}), loaded, format);
+  return render(ntpsim::analysis::run_goodput_study(loaded.scenario, {.threads = threads, .progress = {}}),
+                loaded, format);
 }
 
 std::string availability(const LoadedScenario& loaded, unsigned threads, Format format) {
   const AvailabilityOptions options{.failed_fractions = {0.01, 0.05}, .draws = 50};
-  return render(run_availability_study(loaded.scenario, options, {.threads = threads, .progress = {}}), options.draws,
-                loaded, format);
+  return render(ntpsim::analysis::run_availability_study(loaded.scenario, options,
+                                                         {.threads = threads, .progress = {}}),
+                options.draws, loaded, format);
 }
 
 TEST_CASE("1, 2 and 8 threads give the same bytes") {
@@ -66,8 +68,8 @@ TEST_CASE("JSON has the documented keys, and every ledger sums to the horizon to
   CHECK(json["failed_gpus"]["time_above_fraction"].contains("0.001"));
   REQUIRE(json["policies"].size() == loaded.scenario.policies.size());
   for (const Json& policy : json["policies"]) {
-    for (const char* key : {"name", "goodput", "goodput_per_provisioned", "throughput_loss", "tokens_per_s", "ledger_s",
-                            "failures", "restarts", "pause_fraction", "boosted_domain_hours"}) {
+    for (const char* key : {"name", "goodput", "goodput_per_provisioned", "throughput_loss", "tokens_per_s",
+                            "ledger_s", "failures", "restarts", "pause_fraction", "boosted_domain_hours"}) {
       CHECK(policy.contains(key));
     }
     CHECK(policy["goodput"]["ci95"].size() == 2);
@@ -114,12 +116,12 @@ TEST_CASE("CSV has one row a policy or point, and every column a unit") {
   const auto commas = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
   for (const std::string& row : rows) CHECK(commas(row) == commas(rows[0]));
   std::istringstream header(rows[0]);
-  const std::set<std::string> plain = {"scenario", "policy", "label", "spare_domains", "seed", "replications",
-                                       "tokens_per_s"};
+  const std::set<std::string> plain = {"scenario", "policy",       "label",       "spare_domains",
+                                       "seed",     "replications", "tokens_per_s"};
   for (std::string column; std::getline(header, column, ',');) {
     CAPTURE(column);
-    const bool has_unit = column.ends_with("_s") || column.ends_with("_ratio") || column.ends_with("_count") ||
-                          column.ends_with("_h") || column.ends_with("_w");
+    const bool has_unit = column.ends_with("_s") || column.ends_with("_ratio") ||
+                          column.ends_with("_count") || column.ends_with("_h") || column.ends_with("_w");
     CHECK((has_unit || plain.contains(column)));
   }
   CHECK(lines(availability(loaded, 1, Format::kCsv)).size() == 2 * loaded.scenario.policies.size() + 1);

@@ -1,5 +1,6 @@
 #include "ntpsim/plan/shard_layout.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -13,6 +14,7 @@ namespace {
 
 std::vector<std::int64_t> sizes(const ShardLayout& layout) {
   std::vector<std::int64_t> result;
+  result.reserve(static_cast<std::size_t>(layout.degree()));
   for (int rank = 0; rank < layout.degree(); ++rank) result.push_back(layout.owned_by(rank).size());
   return result;
 }

@@ -19,14 +19,15 @@ using ntpsim::scenario::LoadedScenario;
 using ntpsim::scenario::LoadOptions;
 
 LoadedScenario load(const std::string& name, const LoadOptions& options = {}) {
-  auto loaded = ntpsim::scenario::load_scenario(std::string(NTPSIM_SOURCE_DIR "/scenarios/") + name + ".json", options);
+  auto loaded =
+      ntpsim::scenario::load_scenario(std::string(NTPSIM_SOURCE_DIR "/scenarios/") + name + ".json", options);
   REQUIRE(loaded.has_value());
   return *std::move(loaded);
 }
 
 // Mean loss by policy and failed fraction, 1000 draws each.
-std::map<std::string, std::map<double, AvailabilityPoint>> availability(const LoadedScenario& loaded,
-                                                                        const std::vector<double>& fractions) {
+std::map<std::string, std::map<double, AvailabilityPoint>> availability(
+    const LoadedScenario& loaded, const std::vector<double>& fractions) {
   std::map<std::string, std::map<double, AvailabilityPoint>> by_policy;
   for (const AvailabilityPoint& point : ntpsim::analysis::run_availability_study(
            loaded.scenario, {.failed_fractions = fractions, .draws = 1000}, {.threads = 2, .progress = {}})) {
@@ -63,8 +64,8 @@ TEST_CASE("NTP paper, Figure 6: loss against failed fraction") {
 }
 
 TEST_CASE("NTP paper, Figure 3: share of GPUs in domains without a failure") {
-  auto points = availability(load("ntp-paper-32k", {.sets = {"cluster.domain_size=64"}, .policies = {"dp_drop"}}),
-                             {0.001, 0.0035});
+  auto points = availability(
+      load("ntp-paper-32k", {.sets = {"cluster.domain_size=64"}, .policies = {"dp_drop"}}), {0.001, 0.0035});
   CHECK(std::abs(points["dp_drop"][0.001].domain_availability.mean - 0.938) <= 0.002);
   // (1 - f)^64; the paper's figure reads 0.94 and 0.80.
   CHECK(std::abs(points["dp_drop"][0.0035].domain_availability.mean - std::pow(1 - 0.0035, 64)) <= 0.002);
@@ -72,7 +73,8 @@ TEST_CASE("NTP paper, Figure 3: share of GPUs in domains without a failure") {
 
 TEST_CASE("NTP paper, Figure 4: share of 15 days with more than 0.1% of the GPUs failed") {
   const LoadedScenario loaded = load("ntp-paper-fig4");
-  const GoodputStudy study = ntpsim::analysis::run_goodput_study(loaded.scenario, {.threads = 2, .progress = {}});
+  const GoodputStudy study =
+      ntpsim::analysis::run_goodput_study(loaded.scenario, {.threads = 2, .progress = {}});
   const double share = study.failed_gpus.time_above_fraction[1];
   REQUIRE(ntpsim::analysis::failed_fraction_thresholds()[1] == 0.001);
   MESSAGE("published 0.81, simulated ", share);
@@ -82,7 +84,8 @@ TEST_CASE("NTP paper, Figure 4: share of 15 days with more than 0.1% of the GPUs
 
 TEST_CASE("Llama 3 report: 419 interruptions in 54 days of 16,384 H100, over 90% effective training time") {
   const LoadedScenario loaded = load("llama3-405b-16k-h100");
-  const GoodputStudy study = ntpsim::analysis::run_goodput_study(loaded.scenario, {.threads = 2, .progress = {}});
+  const GoodputStudy study =
+      ntpsim::analysis::run_goodput_study(loaded.scenario, {.threads = 2, .progress = {}});
   MESSAGE("published 7.76 a day, simulated ", study.failures_per_day);
   CHECK(study.failures_per_day == doctest::Approx(419.0 / 54).epsilon(0.02));
   bool found = false;

@@ -10,6 +10,7 @@
 #include "ntpsim/sim/cluster_health.h"
 #include "ntpsim/sim/cluster_simulation.h"
 #include "ntpsim/sim/job_simulation.h"
+
 #include "scripted_policy.h"
 #include "specs.h"
 
@@ -47,15 +48,16 @@ void check_inside_99(const Accumulator& samples, double expected) {
 }
 
 TEST_CASE("alternating renewal: mean share of failed GPUs from an all-healthy start") {
-  // Exponential up and down times: unavailability at t is u (1 - exp(-t / tau)) with u = MTTR / (MTBF + MTTR) and
-  // 1 / tau = 1 / MTBF + 1 / MTTR; averaged over the horizon.
+  // Exponential up and down times: unavailability at t is u (1 - exp(-t / tau)) with u = MTTR / (MTBF + MTTR)
+  // and 1 / tau = 1 / MTBF + 1 / MTTR; averaged over the horizon.
   const double up = 60 * kDay;
   const double down = 4 * kDay;
   const double horizon = 30 * kDay;
   const double tau = 1 / (1 / up + 1 / down);
   const double unavailable = down / (up + down) * (1 - tau / horizon * (1 - std::exp(-horizon / tau)));
   const ClusterSpec cluster = tiny_cluster(64);
-  const FailureSpec failures{{gpu_failures({Family::kExponential, up}, Distribution(Family::kExponential, down))}};
+  const FailureSpec failures{
+      {gpu_failures({Family::kExponential, up}, Distribution(Family::kExponential, down))}};
   const std::vector<PolicySpec> policies = {policy("dp_drop")};
   const ClusterSimulation simulation(cluster, tiny_job(64), failures, policies, {});
   Accumulator share;
@@ -72,7 +74,8 @@ TEST_CASE("alternating renewal: long-run availability does not depend on the fam
   const double horizon = 400 * kDay;
   const ClusterSpec cluster = tiny_cluster(16);
   const std::vector<PolicySpec> policies = {policy("dp_drop")};
-  for (const Distribution& lifetime : {Distribution(Family::kWeibull, up, 0.8), Distribution(Family::kGamma, up, 3)}) {
+  for (const Distribution& lifetime :
+       {Distribution(Family::kWeibull, up, 0.8), Distribution(Family::kGamma, up, 3)}) {
     CAPTURE(std::string(info_of(lifetime.family()).name));
     const FailureSpec failures{{gpu_failures(lifetime, Distribution(Family::kLognormal, down, 0.8))}};
     const ClusterSimulation simulation(cluster, tiny_job(16), failures, policies, {});
@@ -122,7 +125,7 @@ TEST_CASE("new units fail by the renewal function") {
 
 // A job of one replica under a Poisson stream of crashes, restarting from checkpoints.
 struct CheckpointedJob {
-  double gap = 10'000;     // mean seconds between crashes
+  double gap = 10'000;  // mean seconds between crashes
   double interval = 3'000;
   double save = 100;
   double recovery = 500;
@@ -146,8 +149,9 @@ struct CheckpointedJob {
 TEST_CASE("Daly: Goodput under Poisson failures with blocking saves and restarts that can fail") {
   const CheckpointedJob job;
   const double horizon = 3000 * job.gap;
-  // Between two recoveries the job completes 1 / (exp(cycle / gap) - 1) cycles on average; a recovery that failures restart
-  // takes gap (exp(R / gap) - 1); together with the gap to the next failure that gives the share below.
+  // Between two recoveries the job completes 1 / (exp(cycle / gap) - 1) cycles on average; a recovery that
+  // failures restart takes gap (exp(R / gap) - 1); together with the gap to the next failure that gives the
+  // share below.
   const double cycle = job.interval + job.save;
   const double goodput =
       job.interval / job.gap * std::exp(-job.recovery / job.gap) / (std::exp(cycle / job.gap) - 1);
@@ -160,11 +164,11 @@ TEST_CASE("Daly: Goodput under Poisson failures with blocking saves and restarts
                          static_cast<double>(result.interruptions));
   }
   check_inside_99(share, goodput);
-  // Lost training of one failure: min(x, interval) for x exponential within the cycle, and nothing for the share of
-  // failures, 1 - exp(-R / gap), that hit a recovery.
+  // Lost training of one failure: min(x, interval) for x exponential within the cycle, and nothing for the
+  // share of failures, 1 - exp(-R / gap), that hit a recovery.
   const double p_cycle = 1 - std::exp(-cycle / job.gap);
-  const double mean_min = job.gap * (1 - std::exp(-job.interval / job.gap)) -
-                          job.interval * std::exp(-cycle / job.gap);
+  const double mean_min =
+      job.gap * (1 - std::exp(-job.interval / job.gap)) - job.interval * std::exp(-cycle / job.gap);
   const double lost = mean_min / p_cycle * std::exp(-job.recovery / job.gap);
   check_inside_99(lost_per_failure, lost);
 }
@@ -202,7 +206,8 @@ TEST_CASE("policies of one study see the same failures, alone or together") {
     CHECK(single.failed_gpus.mean == joint.failed_gpus.mean);
     CHECK(single.jobs[0].interruptions == joint.jobs[i].interruptions);
     for (std::size_t c = 0; c < ntpsim::sim::kCategories; ++c) {
-      CHECK(single.jobs[0].ledger[static_cast<Category>(c)] == joint.jobs[i].ledger[static_cast<Category>(c)]);
+      CHECK(single.jobs[0].ledger[static_cast<Category>(c)] ==
+            joint.jobs[i].ledger[static_cast<Category>(c)]);
     }
   }
 }

@@ -24,9 +24,10 @@ struct AvailabilityOptions {
   std::int64_t draws = 1000;             ///< at least 1
 };
 
-/// What a given share of failed GPUs costs: each draw fails round(share * GPUs) GPUs of the cluster, all alike likely, and
-/// the same share of each spare domain pool, and lets every policy configure the job on the rest. Draws are common to
-/// policies, and within a draw a higher share fails all that a lower one does. Points by share, then by policy.
+/// What a given share of failed GPUs costs: each draw fails round(share * GPUs) GPUs of the cluster, all
+/// alike likely, and the same share of each spare domain pool, and lets every policy configure the job on the
+/// rest. Draws are common to policies, and within a draw a higher share fails all that a lower one does.
+/// Points by share, then by policy.
 [[nodiscard]] std::vector<AvailabilityPoint> run_availability_study(const scenario::Scenario& scenario,
                                                                     const AvailabilityOptions& availability,
                                                                     const StudyOptions& options);

@@ -15,12 +15,13 @@ namespace ntpsim::analysis {
 /// What one policy makes of the failures. Means are over replications.
 struct PolicyOutcome {
   sim::PolicySpec policy;
-  /// Useful training progress (work that survives) over what the healthy job would have done in the same time.
+  /// Useful training progress (work that survives) over what the healthy job would have done in the same
+  /// time.
   Estimate goodput;
   /// Goodput with spare domains counted as provisioned: times cluster GPUs over cluster and spare GPUs.
   double goodput_per_provisioned = 0;
-  /// Mean share of the healthy job's rate that is missing while the job trains or is paused: dropped replicas, reduced
-  /// TP, waiting for stragglers, pauses. Leaves out saves, recovery and lost work.
+  /// Mean share of the healthy job's rate that is missing while the job trains or is paused: dropped
+  /// replicas, reduced TP, waiting for stragglers, pauses. Leaves out saves, recovery and lost work.
   Estimate throughput_loss;
   /// Share of the time in which the job made progress that survived, at whatever rate.
   Estimate effective_training_time;
@@ -31,8 +32,9 @@ struct PolicyOutcome {
   double restarts = 0;
   double pauses = 0;
   double pause_fraction = 0;
-  double boosted_domain_hours = 0;  ///< TP groups times hours above TDP; a domain counts once for each of them
-  double extra_power_w = 0;         ///< above TDP, mean over the horizon
+  double boosted_domain_hours =
+      0;                     ///< TP groups times hours above TDP; a domain counts once for each of them
+  double extra_power_w = 0;  ///< above TDP, mean over the horizon
 };
 
 struct FailedGpuSummary {
@@ -45,9 +47,9 @@ struct FailedGpuSummary {
 struct GoodputStudy {
   double healthy_step_s = 0;
   double healthy_tokens_per_s = 0;
-  double failures = 0;         ///< of the cluster, spare domains left out, per replication
+  double failures = 0;  ///< of the cluster, spare domains left out, per replication
   double failures_per_day = 0;
-  std::int64_t events = 0;     ///< handled in all replications
+  std::int64_t events = 0;  ///< handled in all replications
   FailedGpuSummary failed_gpus;
   std::vector<PolicyOutcome> policies;
 };

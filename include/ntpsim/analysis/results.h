@@ -20,7 +20,8 @@ enum class Format : unsigned char { kText, kJson, kCsv };
 inline constexpr int kSchemaVersion = 1;
 
 /// The results of `ntpsim run`, ready to print. Pure functions: the same study gives the same bytes.
-[[nodiscard]] std::string render(const GoodputStudy& study, const scenario::LoadedScenario& loaded, Format format);
+[[nodiscard]] std::string render(const GoodputStudy& study, const scenario::LoadedScenario& loaded,
+                                 Format format);
 
 /// The results of `ntpsim availability`.
 [[nodiscard]] std::string render(std::span<const AvailabilityPoint> points, std::int64_t draws,

@@ -16,8 +16,8 @@ struct Estimate {
   std::optional<Interval> ci95;  ///< absent for a single replication: it says nothing about its own spread
 };
 
-/// Mean and variance of samples as they come (Welford's recurrence). The order of adding matters in the last bits, so add
-/// in replication order.
+/// Mean and variance of samples as they come (Welford's recurrence). The order of adding matters in the last
+/// bits, so add in replication order.
 class Accumulator {
  public:
   void add(double sample);

@@ -14,18 +14,18 @@ struct GroupRun {
   bool operator==(const GroupRun&) const = default;
 };
 
-/// How the healthy GPUs of one scale-up domain are cut into TP groups. A domain of S GPUs holds floor(S / t) groups of the
-/// full degree t, and S mod t in-domain spares. The GPUs of a domain reach each other alike, so any healthy ones
-/// make a group: spares are used up first, then groups shrink.
+/// How the healthy GPUs of one scale-up domain are cut into TP groups. A domain of S GPUs holds floor(S / t)
+/// groups of the full degree t, and S mod t in-domain spares. The GPUs of a domain reach each other alike, so
+/// any healthy ones make a group: spares are used up first, then groups shrink.
 ///
-/// When GPUs are missing, the whole deficit goes into as few groups as possible: one group shrinks down to the
-/// smallest allowed degree before a second one does, and when all groups at their smallest still need too much, a group is
-/// given up and its GPUs fill the others. Fewer hurt groups hold back fewer replicas.
+/// When GPUs are missing, the whole deficit goes into as few groups as possible: one group shrinks down to
+/// the smallest allowed degree before a second one does, and when all groups at their smallest still need too
+/// much, a group is given up and its GPUs fill the others. Fewer hurt groups hold back fewer replicas.
 class DomainPartition {
  public:
-  /// `reduced_degrees`: degrees below tp_degree that a hurt group may run at, descending; empty when groups must be whole.
-  /// REQUIRES: 1 <= tp_degree <= domain_size; reduced degrees in [1, tp_degree), strictly descending.
-  /// O(domain_size * (domain_size / tp_degree)).
+  /// `reduced_degrees`: degrees below tp_degree that a hurt group may run at, descending; empty when groups
+  /// must be whole. REQUIRES: 1 <= tp_degree <= domain_size; reduced degrees in [1, tp_degree), strictly
+  /// descending. O(domain_size * (domain_size / tp_degree)).
   DomainPartition(int domain_size, int tp_degree, std::span<const int> reduced_degrees = {});
 
   [[nodiscard]] int domain_size() const { return domain_size_; }

@@ -18,15 +18,16 @@ struct ReplicaRun {
 
 /// Which TP groups make up which data-parallel replicas, kept up to date while GPUs fail and return.
 ///
-/// All TP groups of the cluster stand in one packing order: by descending degree, and among equals by the position of
-/// their domain. A replica is the next `groups_per_replica` groups of that order and runs at the smallest degree among
-/// them; what is left over at the end is idle. So hurt groups share the fewest replicas, and the worst ones stay out
-/// first. For any value of a replica that rises with its degree no other assignment does better: swapping groups until
-/// they are in order never lowers the smallest degree of a replica without raising another's.
+/// All TP groups of the cluster stand in one packing order: by descending degree, and among equals by the
+/// position of their domain. A replica is the next `groups_per_replica` groups of that order and runs at the
+/// smallest degree among them; what is left over at the end is idle. So hurt groups share the fewest
+/// replicas, and the worst ones stay out first. For any value of a replica that rises with its degree no
+/// other assignment does better: swapping groups until they are in order never lowers the smallest degree of
+/// a replica without raising another's.
 ///
-/// Domains are kept in an array sorted by healthy GPUs, one bucket per count. A domain that loses or regains a GPU
-/// trades places with the edge of its bucket and stays put otherwise, so everybody else keeps their place: one
-/// failure costs O(degrees of the domain), whatever the size of the cluster.
+/// Domains are kept in an array sorted by healthy GPUs, one bucket per count. A domain that loses or regains
+/// a GPU trades places with the edge of its bucket and stays put otherwise, so everybody else keeps their
+/// place: one failure costs O(degrees of the domain), whatever the size of the cluster.
 class ReplicaAssignment {
  public:
   /// All domains healthy. REQUIRES: domains >= 1, groups_per_replica >= 1.
@@ -35,9 +36,7 @@ class ReplicaAssignment {
   [[nodiscard]] const DomainPartition& partition() const { return partition_; }
   [[nodiscard]] std::int64_t domains() const { return static_cast<std::int64_t>(order_.size()); }
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
-  [[nodiscard]] int healthy(std::int64_t domain) const {
-    return healthy_[static_cast<std::size_t>(domain)];
-  }
+  [[nodiscard]] int healthy(std::int64_t domain) const { return healthy_[static_cast<std::size_t>(domain)]; }
 
   /// Sets the number of healthy GPUs of a domain. O(change + groups of the domain).
   /// REQUIRES: 0 <= domain < domains(), 0 <= healthy <= domain size.
@@ -48,8 +47,8 @@ class ReplicaAssignment {
     return group_counts_[static_cast<std::size_t>(degree)];
   }
 
-  /// Calls visit(degree, replicas) for each degree that some of the first `max_replicas` replicas run at, in packing order.
-  /// O(number of degrees), no allocation.
+  /// Calls visit(degree, replicas) for each degree that some of the first `max_replicas` replicas run at, in
+  /// packing order. O(number of degrees), no allocation.
   template <class Visit>
   void visit_replicas(std::int64_t max_replicas, Visit&& visit) const {
     std::int64_t groups_so_far = 0;

@@ -13,16 +13,15 @@ class ClusterHealth {
  public:
   ClusterHealth(std::int64_t domains, int domain_size);
 
-  /// Takes the GPUs of a failure out of service, or puts those of a return back; an interruption changes nothing.
+  /// Takes the GPUs of a failure out of service, or puts those of a return back; an interruption changes
+  /// nothing.
   void apply(const HealthEvent& event);
 
   [[nodiscard]] int domain_size() const { return domain_size_; }
   [[nodiscard]] std::int64_t domain_of(std::int64_t gpu) const { return gpu / domain_size_; }
   [[nodiscard]] bool in_service(std::int64_t gpu) const { return out_[static_cast<std::size_t>(gpu)] == 0; }
   /// GPUs of the domain in service.
-  [[nodiscard]] int healthy(std::int64_t domain) const {
-    return healthy_[static_cast<std::size_t>(domain)];
-  }
+  [[nodiscard]] int healthy(std::int64_t domain) const { return healthy_[static_cast<std::size_t>(domain)]; }
   /// What `apply` would leave in service of the event's domain.
   [[nodiscard]] int healthy_after(const HealthEvent& event) const;
   /// GPUs of the domain in service with a smaller number than `gpu`. O(domain size).

@@ -13,9 +13,9 @@
 
 namespace ntpsim::sim {
 
-/// The event kernel's pending events, handed out by (time, priority, order of scheduling), so ties are settled the same
-/// way on every machine. Time never runs backwards. Scheduling and taking cost O(log pending); neither allocates
-/// once the queue has been as long as it gets.
+/// The event kernel's pending events, handed out by (time, priority, order of scheduling), so ties are
+/// settled the same way on every machine. Time never runs backwards. Scheduling and taking cost O(log
+/// pending); neither allocates once the queue has been as long as it gets.
 template <class Payload>
 class EventQueue {
  public:

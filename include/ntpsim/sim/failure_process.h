@@ -11,8 +11,8 @@
 
 namespace ntpsim::sim {
 
-/// GPUs that leave or return to service together. They lie in one domain; GPUs are numbered domain by domain, those of
-/// the cluster first and those of spare domains after them.
+/// GPUs that leave or return to service together. They lie in one domain; GPUs are numbered domain by domain,
+/// those of the cluster first and those of spare domains after them.
 struct HealthEvent {
   enum class Kind : unsigned char {
     kFailure,       ///< the GPUs leave service
@@ -25,14 +25,15 @@ struct HealthEvent {
   int gpus = 0;
 };
 
-/// All failures and repairs of one replication, in time order. They depend on the cluster, the failure classes, the
-/// seed and the replication only, never on what the job does, so every policy of a study sees the same ones; and the
-/// failures of the cluster do not depend on how many spare domains stand beside it.
+/// All failures and repairs of one replication, in time order. They depend on the cluster, the failure
+/// classes, the seed and the replication only, never on what the job does, so every policy of a study sees
+/// the same ones; and the failures of the cluster do not depend on how many spare domains stand beside it.
 ///
-/// Every (class, unit) is an independent alternating renewal process. Units of a memoryless class are simulated
-/// together: failures of the whole pool form a Poisson process of rate units / mean, and a failure of a unit that is
-/// already in repair is discarded, which is exact and costs nothing per unit. Units of other classes keep their own
-/// clocks; only those that fail before the horizon are ever queued, one uniform number a unit.
+/// Every (class, unit) is an independent alternating renewal process. Units of a memoryless class are
+/// simulated together: failures of the whole pool form a Poisson process of rate units / mean, and a failure
+/// of a unit that is already in repair is discarded, which is exact and costs nothing per unit. Units of
+/// other classes keep their own clocks; only those that fail before the horizon are ever queued, one uniform
+/// number a unit.
 ///
 /// Cost: O(log pending) an event, plus one random number per unit of a class that is not memoryless.
 class FailureProcess {
@@ -54,8 +55,8 @@ class FailureProcess {
     int gpus_per_unit = 0;
     int gpus_per_blast = 0;
     bool memoryless = false;
-    std::uint64_t next_block = 0;        // memoryless: of the shared stream
-    std::vector<bool> in_repair;         // memoryless: unit -> is it out
+    std::uint64_t next_block = 0;  // memoryless: of the shared stream
+    std::vector<bool> in_repair;   // memoryless: unit -> is it out
   };
   struct Pending {
     std::uint32_t population = 0;

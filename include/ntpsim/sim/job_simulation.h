@@ -22,19 +22,22 @@ struct JobResult {
   double extra_energy_j = 0;   ///< above TDP
 };
 
-/// One job under one policy through one replication. It is told of every failure and return in time order and accounts
-/// for the time between them in closed form, so its cost follows the events, not the steps or checkpoints.
+/// One job under one policy through one replication. It is told of every failure and return in time order and
+/// accounts for the time between them in closed form, so its cost follows the events, not the steps or
+/// checkpoints.
 class JobSimulation {
  public:
   /// Starts training on a healthy cluster at time zero. `domains`: the cluster's and the policy's spares.
   /// `mean_time_to_interruption`: of the whole cluster, for Rejoin::kAuto. `policy` must outlive this object.
-  JobSimulation(const Policy& policy, const JobSpec& job, std::int64_t domains, Time mean_time_to_interruption);
+  JobSimulation(const Policy& policy, const JobSpec& job, std::int64_t domains,
+                Time mean_time_to_interruption);
 
-  /// Takes note of an event. `before` is the cluster's health without it, `healthy_after` what it leaves of its domain.
-  /// Events of domains that this job does not have are ignored.
+  /// Takes note of an event. `before` is the cluster's health without it, `healthy_after` what it leaves of
+  /// its domain. Events of domains that this job does not have are ignored.
   void handle(const HealthEvent& event, const ClusterHealth& before, int healthy_after);
 
-  /// Accounts for the time until the end of the run and returns the result. Every nanosecond is in the ledger.
+  /// Accounts for the time until the end of the run and returns the result. Every nanosecond is in the
+  /// ledger.
   JobResult finish(Time horizon);
 
  private:
@@ -71,8 +74,8 @@ class JobSimulation {
 
   // While training: where in the cycle of training and saving the job stands, and what it would lose.
   Time cycle_position_;
-  Time uncommitted_;   // goodput since the last complete checkpoint
-  Time since_start_;   // training time since the last transition
+  Time uncommitted_;  // goodput since the last complete checkpoint
+  Time since_start_;  // training time since the last transition
 };
 
 }  // namespace ntpsim::sim

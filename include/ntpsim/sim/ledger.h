@@ -36,7 +36,9 @@ class Ledger {
   /// Moves time that turned out to belong elsewhere. REQUIRES: `from` holds at least `span`.
   void move(Category from, Category to, Time span);
 
-  [[nodiscard]] Time operator[](Category category) const { return spans_[static_cast<std::size_t>(category)]; }
+  [[nodiscard]] Time operator[](Category category) const {
+    return spans_[static_cast<std::size_t>(category)];
+  }
   [[nodiscard]] Time total() const;
 
  private:

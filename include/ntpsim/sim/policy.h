@@ -22,7 +22,7 @@ struct DegreeRate {
 
 /// How a training job runs on the GPUs it has: what a policy decides.
 struct JobConfiguration {
-  bool running = false;            ///< false: nothing that the policy allows can run
+  bool running = false;  ///< false: nothing that the policy allows can run
   std::int64_t replicas = 0;
   std::int64_t active_groups = 0;  ///< of the packing order, the groups that the job occupies
   std::int64_t sequences = 0;      ///< trained per step, at most the global batch
@@ -62,13 +62,14 @@ class Transition {
   std::size_t size_ = 0;
 };
 
-/// How a policy gets from one configuration to another. Transitions after an interruption begin with its detection.
+/// How a policy gets from one configuration to another. Transitions after an interruption begin with its
+/// detection.
 struct Transitions {
-  Transition from_checkpoint;  ///< after an interruption, when state comes from the last checkpoint
-  Transition from_peers;       ///< after an interruption, when state comes from other replicas' memory
+  Transition from_checkpoint;     ///< after an interruption, when state comes from the last checkpoint
+  Transition from_peers;          ///< after an interruption, when state comes from other replicas' memory
   bool peers_keep_state = false;  ///< `from_peers` is possible while a replica survives
-  Transition rejoin;           ///< planned: capacity that came back is taken in; nothing is lost
-  Transition resume;           ///< out of a pause
+  Transition rejoin;              ///< planned: capacity that came back is taken in; nothing is lost
+  Transition resume;              ///< out of a pause
 };
 
 /// A way of coping with failures: cluster state in, job configuration and transition out. Immutable after
@@ -88,7 +89,8 @@ class Policy {
   [[nodiscard]] virtual double ideal_step_s() const = 0;
   /// How replicas run at each degree of the partition, by descending degree.
   [[nodiscard]] virtual std::span<const DegreeRate> rates() const = 0;
-  /// The best configuration on this assignment, which must be made of `partition()`. O(degrees), no allocation.
+  /// The best configuration on this assignment, which must be made of `partition()`. O(degrees), no
+  /// allocation.
   [[nodiscard]] virtual JobConfiguration configure(const plan::ReplicaAssignment& assignment) const = 0;
   [[nodiscard]] virtual const Transitions& transitions() const = 0;
 };
