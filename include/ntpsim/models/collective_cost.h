@@ -9,12 +9,15 @@
 // A group of n ranks keeps k of them in each scale-up domain, so it touches N = ceil(n / k) domains. For a
 // tensor of B bytes (gathered size) per rank:
 //
-//   all-gather, reduce-scatter:  t0 + (k-1) a_v + B (k-1)/k / (e_v v)  +  (N-1) a_n + B/k (N-1)/N / (e_n w)
-//   all-reduce:                  twice that, or one pass through the switch inside a domain where that is
-//   faster:
-//                                t0 + a_s + B / (e_s v)
-//   all-to-all:                  t0 + the longer of  a_v + B (k-1)/n / (e_v v)  and  a_n + B (n-k)/n / (e_n
-//   w) point to point:              t0 + a + B / (e x link)
+//   all-gather, reduce-scatter:
+//     t0 + (k-1) a_v + B (k-1)/k / (e_v v) + (N-1) a_n + B/k (N-1)/N / (e_n w)
+//   all-reduce:
+//     twice that, or one pass through the switch inside a domain where that is faster:
+//     t0 + a_s + B / (e_s v)
+//   all-to-all:
+//     t0 + the longer of a_v + B (k-1)/n / (e_v v) and a_n + B (n-k)/n / (e_n w)
+//   point to point:
+//     t0 + a + B / (e x link)
 //
 // with v and w the NVLink and NIC bandwidth per GPU and direction, a_v and a_n the latency of one step.
 // Efficiencies and t0 come from published nccl-tests runs: all-gather and reduce-scatter on 8 H200 and 8 B200

@@ -10,33 +10,36 @@
 // Seconds that one layer takes for one microbatch, on the fullest rank of a tensor-parallel (TP) group.
 //
 // Compute:
-//   GEMM m x n x k:   the longer of 2 m n k / (peak * attainable * sustained * x / (x + x0) * speed), with x
-//   the smallest
-//                     of m, n, k, and of its bytes over the attainable memory bandwidth. The backward pass is
-//                     two such GEMMs; that of the weights also reads and writes FP32 gradients.
-//   attention:        fused, 2 (d_qk + d_v) FLOPs per query, key in sight and head at a fixed share of the
-//   16-bit peak,
-//                     2.5 times as many backward (scores are recomputed: Dao, FlashAttention-2, 2023).
-//                     Unfused, the whole square of scores as GEMMs, and 13 bytes a score forward and 17
-//                     backward through memory.
-//   element-wise:     bytes over memory bandwidth: a norm and a residual of each block, activation, rotary
-//   embedding,
-//                     casts of GEMM operands below 16 bits, permutation of tokens to experts, cross entropy.
-//   experts:          GEMMs grouped by the experts of the rank, tokens balanced over experts.
-//   recomputation:    full, the forward pass of a layer again, collectives included; selective, attention
-//   only.
+//   GEMM m x n x k:
+//     the longer of 2 m n k / (peak * attainable * sustained * x / (x + x0) * speed), with x the smallest of
+//     m, n, k, and of its bytes over the attainable memory bandwidth. The backward pass is two such GEMMs;
+//     that of the weights also reads and writes FP32 gradients.
+//   attention:
+//     fused, 2 (d_qk + d_v) FLOPs per query, key in sight and head at a fixed share of the 16-bit peak, 2.5
+//     times as many backward (scores are recomputed: Dao, FlashAttention-2, 2023). Unfused, the whole square
+//     of scores as GEMMs, and 13 bytes a score forward and 17 backward through memory.
+//   element-wise:
+//     bytes over memory bandwidth: a norm and a residual of each block, activation, rotary embedding, casts
+//     of GEMM operands below 16 bits, permutation of tokens to experts, cross entropy.
+//   experts:
+//     GEMMs grouped by the experts of the rank, tokens balanced over experts.
+//   recomputation:
+//     full, the forward pass of a layer again, collectives included; selective, attention only.
 // `speed` is the GPU's speed at its power relative to TDP; it divides what the tensor cores bound, not what
 // memory or networks bound.
 //
 // Communication not hidden (sizes by Korthikanti et al. 2022, arXiv 2205.05198):
-//   TP:  with sequence parallelism an all-gather before and a reduce-scatter after each block, forward and
-//   backward, and
-//        in the backward pass one more all-gather of the block's input; else an all-reduce per block and
-//        direction. The backward collectives of a block's first GEMM always run beside its own two backward
-//        GEMMs. `tp_comm_overlap` cuts the others (sequence parallelism only) into `degree` pieces behind the
-//        GEMM they belong to: exposed is one piece, or what is longer than the GEMM.
-//   CP:  a ring of cp - 1 exchanges of keys and values, each behind 1/cp of the attention; twice the bytes
-//   backward. EP:  an all-to-all before and after the experts, in each direction, exposed.
+//   TP:
+//     with sequence parallelism an all-gather before and a reduce-scatter after each block, forward and
+//     backward, and in the backward pass one more all-gather of the block's input; else an all-reduce per
+//     block and direction. The backward collectives of a block's first GEMM always run beside its own two
+//     backward GEMMs. `tp_comm_overlap` cuts the others (sequence parallelism only) into `degree` pieces
+//     behind the GEMM they belong to: exposed is one piece, or what is longer than the GEMM.
+//   CP:
+//     a ring of cp - 1 exchanges of keys and values, each behind 1/cp of the attention; twice the bytes
+//     backward.
+//   EP:
+//     an all-to-all before and after the experts, in each direction, exposed.
 //
 // A degree need not divide anything: a rank's share is `plan::ShardLayout(units, degree).max_units()`, where
 // the units are KV groups up to num_query_groups and beyond it query heads (with the KV groups they need,
