@@ -27,14 +27,15 @@ constexpr double kYear = 365 * kDay;
 // repair.
 struct Setup {
   explicit Setup(std::int64_t domains) {
-    cluster.system = *models::find_system("gb200-nvl72");
+    cluster.system = *models::find_system("b200-nvl32");
     cluster.gpus = domains * cluster.system.domain_size;
-    job.model = *models::find_model("llama3.1-405b");
-    job.training.tensor_model_parallel_size = 64;
-    job.training.pipeline_model_parallel_size = 2;
-    job.training.data_parallel_size = domains / 2;
-    job.training.global_batch_size = domains / 2 * 8;
-    job.training.seq_length = 8192;
+    job.model = *models::find_model("ntp-paper-480b");
+    job.training.tensor_model_parallel_size = 32;
+    job.training.pipeline_model_parallel_size = 8;
+    job.training.virtual_pipeline_model_parallel_size = 2;
+    job.training.data_parallel_size = domains / 8;
+    job.training.global_batch_size = domains;
+    job.training.seq_length = 16384;
     job.checkpoint = {Time::from_seconds(1800), Time::from_seconds(5)};
     job.recovery.detection = Time::from_seconds(30);
     job.recovery.restart = Time::from_seconds(300);
@@ -55,14 +56,13 @@ struct Setup {
 sim::PolicySpec policy(const std::string& name) {
   sim::PolicySpec spec{.name = name, .label = name, .spare_domains = 0, .reduced_degrees = {}};
   if (name.starts_with("ntp")) {
-    for (int degree = 63; degree >= 56; --degree) spec.reduced_degrees.push_back(degree);
+    spec.reduced_degrees = {31, 30, 29, 28};
   }
   return spec;
 }
 
-void run(benchmark::State& state, std::int64_t domains, const std::vector<sim::PolicySpec>& policies,
+void run(benchmark::State& state, const Setup& setup, const std::vector<sim::PolicySpec>& policies,
          double horizon_s) {
-  const Setup setup(domains);
   const sim::ClusterSimulation simulation(setup.cluster, setup.job, setup.failures, policies, {});
   std::int64_t events = 0;
   std::uint64_t replication = 0;
@@ -79,27 +79,35 @@ void run(benchmark::State& state, std::int64_t domains, const std::vector<sim::P
   state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1e3;
 }
 
-constexpr std::int64_t kMillionGpuDomains = 14'000;
+constexpr std::int64_t kMillionGpuDomains = 32'768;
 
 void million_gpus_one_policy(benchmark::State& state, const char* name) {
-  run(state, kMillionGpuDomains, {policy(name)}, kYear);
+  run(state, Setup(kMillionGpuDomains), {policy(name)}, kYear);
 }
 BENCHMARK_CAPTURE(million_gpus_one_policy, dp_drop, "dp_drop")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(million_gpus_one_policy, ntp, "ntp")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(million_gpus_one_policy, ntp_pw, "ntp_pw")->Unit(benchmark::kMillisecond);
 
 void million_gpus_four_policies(benchmark::State& state) {
-  run(state, kMillionGpuDomains,
+  run(state, Setup(kMillionGpuDomains),
       {policy("dp_drop"), policy("checkpoint_restart"), policy("ntp"), policy("ntp_pw")}, kYear);
 }
 BENCHMARK(million_gpus_four_policies)->Unit(benchmark::kMillisecond);
 
-// 1,000 racks in the same time have a fourteenth of the failures: the cost must follow the failures.
-void events_at_cluster_size(benchmark::State& state) {
-  const std::int64_t domains = state.range(0);
-  run(state, domains, {policy("ntp")}, kYear);
+// Units with clocks of their own: one uniform number each at the start, and queued only if they fail in time.
+void million_gpus_weibull(benchmark::State& state) {
+  Setup setup(kMillionGpuDomains);
+  models::FailureClass& failure = setup.failures.classes[0];
+  failure.lifetime = {models::Distribution::Family::kWeibull, failure.lifetime.mean_s(), 0.8};
+  run(state, setup, {policy("ntp")}, kYear);
 }
-BENCHMARK(events_at_cluster_size)->Arg(1000)->Arg(4000)->Arg(14000)->Unit(benchmark::kMillisecond);
+BENCHMARK(million_gpus_weibull)->Unit(benchmark::kMillisecond);
+
+// A cluster of a 32nd of the size has a 32nd of the failures: the cost must follow them.
+void events_at_cluster_size(benchmark::State& state) {
+  run(state, Setup(state.range(0)), {policy("ntp")}, kYear);
+}
+BENCHMARK(events_at_cluster_size)->Arg(1024)->Arg(8192)->Arg(32768)->Unit(benchmark::kMillisecond);
 
 void event_queue(benchmark::State& state) {
   const auto pending = static_cast<std::size_t>(state.range(0));
@@ -119,13 +127,13 @@ void event_queue(benchmark::State& state) {
 BENCHMARK(event_queue)->Arg(1000)->Arg(100000);
 
 void replica_assignment(benchmark::State& state) {
-  const std::vector<int> degrees = {63, 62, 61, 60, 59, 58, 57, 56};
-  ntpsim::plan::ReplicaAssignment assignment({72, 64, degrees}, kMillionGpuDomains, 2);
+  const std::vector<int> degrees = {31, 30, 29, 28};
+  ntpsim::plan::ReplicaAssignment assignment({32, 32, degrees}, kMillionGpuDomains, 8);
   RandomStream random(1, 0, "bench/replica_assignment");
   for (auto _ : state) {
     const auto domain = static_cast<std::int64_t>(random.next_index(kMillionGpuDomains));
     const int healthy = assignment.healthy(domain);
-    assignment.set_healthy(domain, healthy < 58 ? 72 : healthy - 1);
+    assignment.set_healthy(domain, healthy < 28 ? 32 : healthy - 1);
   }
   state.SetItemsProcessed(state.iterations());
 }

@@ -16,6 +16,12 @@ using sim::Category;
 
 constexpr std::array kThresholds = {0.0005, 0.001, 0.002, 0.003, 0.004};
 
+constexpr double kSecondsPerDay = 86400;
+
+std::int64_t used_gpus(const scenario::Scenario& scenario) {
+  return scenario.job.training.gpus_per_replica() * scenario.job.training.data_parallel_size;
+}
+
 // Nanoseconds of many replications: a year of them, ten thousand times, is past 64 bits.
 __extension__ using WideNs = __int128;
 
@@ -45,25 +51,26 @@ class PolicyTotals {
     }
   }
 
-  [[nodiscard]] PolicyOutcome outcome(const sim::PolicySpec& policy, const sim::ClusterSpec& cluster,
-                                      Time horizon, double healthy_tokens_per_s) const {
+  [[nodiscard]] PolicyOutcome outcome(const scenario::Scenario& scenario, const sim::PolicySpec& policy,
+                                      double healthy_tokens_per_s) const {
     constexpr double kSecondsPerHour = 3600;
     PolicyOutcome outcome;
     outcome.policy = policy;
     outcome.goodput = goodput_.estimate();
-    const auto domains = static_cast<double>(cluster.domains());
+    const std::int64_t provisioned =
+        scenario.cluster.gpus + policy.spare_domains * scenario.cluster.system.domain_size;
     outcome.goodput_per_provisioned =
-        goodput_.mean() * domains / (domains + static_cast<double>(policy.spare_domains));
+        goodput_.mean() * static_cast<double>(used_gpus(scenario)) / static_cast<double>(provisioned);
     outcome.throughput_loss = loss_.estimate();
     outcome.effective_training_time = effective_.estimate();
     outcome.tokens_per_s = goodput_.mean() * healthy_tokens_per_s;
-    outcome.ledger = mean_ledger(horizon);
+    outcome.ledger = mean_ledger(scenario.run.horizon);
     outcome.interruptions = interruptions_.mean();
     outcome.restarts = restarts_.mean();
     outcome.pauses = pauses_.mean();
     outcome.pause_fraction = pause_.mean();
     outcome.boosted_domain_hours = boosted_group_s_.mean() / kSecondsPerHour;
-    outcome.extra_power_w = extra_energy_j_.mean() / horizon.seconds();
+    outcome.extra_power_w = extra_energy_j_.mean() / scenario.run.horizon.seconds();
     return outcome;
   }
 
@@ -102,6 +109,27 @@ class PolicyTotals {
   std::array<WideNs, sim::kCategories> ledger_{};
 };
 
+std::vector<ReducedReplica> reduced_replicas(const sim::Policy& policy,
+                                             const models::TrainingSpec& training) {
+  std::vector<ReducedReplica> reduced;
+  for (const sim::DegreeRate& rate : policy.rates().subspan(1)) {
+    reduced.push_back({.degree = rate.degree,
+                       .sequences = rate.microbatches * training.micro_batch_size,
+                       .power_fraction = rate.power_fraction,
+                       .step_ratio = rate.job_step_s / policy.ideal_step_s()});
+  }
+  return reduced;
+}
+
+std::vector<ExpectedFailures> expected_failures(const scenario::Scenario& scenario) {
+  std::vector<ExpectedFailures> expected;
+  for (const models::FailureClass& failure : scenario.failures.classes) {
+    const auto units = static_cast<double>(sim::units_of(failure.component, scenario.cluster));
+    expected.push_back({failure.name, units / failure.lifetime.mean_s() * kSecondsPerDay});
+  }
+  return expected;
+}
+
 class StudyTotals {
  public:
   StudyTotals(std::size_t policies, Time horizon)
@@ -119,12 +147,16 @@ class StudyTotals {
   }
 
   [[nodiscard]] GoodputStudy study(const scenario::Scenario& scenario, double healthy_step_s) const {
-    constexpr double kSecondsPerDay = 86400;
     const models::TrainingSpec& training = scenario.job.training;
     GoodputStudy study;
     study.healthy_step_s = healthy_step_s;
     study.healthy_tokens_per_s = static_cast<double>(training.global_batch_size) *
                                  static_cast<double>(training.seq_length) / healthy_step_s;
+    study.used_gpus = used_gpus(scenario);
+    study.healthy_flops_per_gpu = study.healthy_tokens_per_s *
+                                  models::model_flops_per_token(scenario.job.model, training.seq_length) /
+                                  static_cast<double>(study.used_gpus);
+    study.expected_failures = expected_failures(scenario);
     study.failures = failures_.mean();
     study.failures_per_day = failures_.mean() / horizon_.seconds() * kSecondsPerDay;
     study.events = events_;
@@ -134,7 +166,7 @@ class StudyTotals {
       study.failed_gpus.time_above_fraction.push_back(above.mean());
     for (std::size_t i = 0; i < policies_.size(); ++i) {
       study.policies.push_back(
-          policies_[i].outcome(scenario.policies[i], scenario.cluster, horizon_, study.healthy_tokens_per_s));
+          policies_[i].outcome(scenario, scenario.policies[i], study.healthy_tokens_per_s));
     }
     return study;
   }
@@ -166,7 +198,11 @@ GoodputStudy run_goodput_study(const scenario::Scenario& scenario, const StudyOp
         return simulation.run(run.horizon, run.seed, static_cast<std::uint64_t>(replication));
       },
       [&](const sim::ReplicationResult& result) { totals.add(result); });
-  return totals.study(scenario, simulation.policy(0).ideal_step_s());
+  GoodputStudy study = totals.study(scenario, simulation.policy(0).ideal_step_s());
+  for (std::size_t i = 0; i < simulation.policies(); ++i) {
+    study.policies[i].reduced = reduced_replicas(simulation.policy(i), scenario.job.training);
+  }
+  return study;
 }
 
 }  // namespace ntpsim::analysis

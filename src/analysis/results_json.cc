@@ -48,6 +48,25 @@ Json json_of_ledger(const std::array<Time, sim::kCategories>& ledger, const Valu
   return {{"goodput_time", value_of(ledger[0])}, {"badput_time", badput}};
 }
 
+Json json_of(const std::vector<ReducedReplica>& reduced) {
+  Json list = Json::array();
+  for (const ReducedReplica& replica : reduced) {
+    list.push_back({{"tp_degree", replica.degree},
+                    {"local_batch_sequences", replica.sequences},
+                    {"power_fraction", replica.power_fraction},
+                    {"step_time_ratio", replica.step_ratio}});
+  }
+  return list;
+}
+
+Json json_of(const std::vector<ExpectedFailures>& classes) {
+  Json list = Json::array();
+  for (const ExpectedFailures& each : classes) {
+    list.push_back({{"name", each.name}, {"expected_per_day", each.per_day}});
+  }
+  return list;
+}
+
 Json json_of(const PolicyOutcome& outcome, double failures) {
   return {{"name", outcome.policy.name},
           {"label", outcome.policy.label},
@@ -65,7 +84,8 @@ Json json_of(const PolicyOutcome& outcome, double failures) {
           {"pauses", outcome.pauses},
           {"pause_fraction", outcome.pause_fraction},
           {"boosted_domain_hours", outcome.boosted_domain_hours},
-          {"extra_power_w", outcome.extra_power_w}};
+          {"extra_power_w", outcome.extra_power_w},
+          {"reduced_replicas", json_of(outcome.reduced)}};
 }
 
 }  // namespace
@@ -75,8 +95,12 @@ std::string render_json(const GoodputStudy& study, const LoadedScenario& loaded)
   json["replications"] = loaded.scenario.run.replications;
   json["horizon_s"] = loaded.scenario.run.horizon.seconds();
   json["horizon_ns"] = loaded.scenario.run.horizon.ns();
-  json["healthy"] = {{"step_time_s", study.healthy_step_s}, {"tokens_per_s", study.healthy_tokens_per_s}};
+  json["healthy"] = {{"used_gpus", study.used_gpus},
+                     {"step_time_s", study.healthy_step_s},
+                     {"tokens_per_s", study.healthy_tokens_per_s},
+                     {"model_flop_per_s_per_gpu", study.healthy_flops_per_gpu}};
   json["failures_per_day"] = study.failures_per_day;
+  json["failure_classes"] = json_of(study.expected_failures);
   json["events"] = study.events;
   json["failed_gpus"] = json_of(study.failed_gpus);
   json["policies"] = Json::array();

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,73 +60,147 @@ std::string headline(const Scenario& scenario) {
                             grouped(training.seq_length));
 }
 
-std::string failure_lines(const GoodputStudy& study, const Scenario& scenario) {
-  const auto gpus = static_cast<double>(scenario.cluster.gpus);
+// What the healthy job uses and does, so that layouts can be compared: Goodput is relative to it.
+std::string healthy_line(const GoodputStudy& study, const Scenario& scenario) {
+  constexpr double kTera = 1e12;
   std::string text =
-      fmt::format("failures: {:.2f} a day; failed GPUs: mean {:.1f} ({:.3f}%), peak {} ({:.3f}%)\n",
-                  study.failures_per_day, study.failed_gpus.mean, 100 * study.failed_gpus.mean / gpus,
-                  grouped(study.failed_gpus.peak), 100 * static_cast<double>(study.failed_gpus.peak) / gpus);
-  text += "time with more failed than";
-  for (std::size_t i = 0; i < study.failed_gpus.time_above_fraction.size(); ++i) {
-    text += fmt::format("{} {}%: {:.1f}%", i == 0 ? "" : ",", 100 * failed_fraction_thresholds()[i],
-                        100 * study.failed_gpus.time_above_fraction[i]);
+      fmt::format("healthy job: {:.3f} s a step, {} tokens/s, {:.0f} TFLOP/s a GPU", study.healthy_step_s,
+                  scaled(study.healthy_tokens_per_s), study.healthy_flops_per_gpu / kTera);
+  const std::int64_t idle = scenario.cluster.gpus - study.used_gpus;
+  if (idle > 0) {
+    text +=
+        fmt::format("; uses {} GPUs, {} of the cluster are spare", grouped(study.used_gpus), grouped(idle));
   }
   return text + "\n";
 }
 
-std::string policy_table_text(const GoodputStudy& study) {
+std::string run_line(const sim::RunSpec& run) {
+  return fmt::format("{} from an all-healthy start, {} replication{}, seed {}\n", to_string(run.horizon),
+                     grouped(run.replications), run.replications == 1 ? "" : "s", run.seed);
+}
+
+std::string failure_lines(const GoodputStudy& study, const Scenario& scenario) {
+  const auto gpus = static_cast<double>(scenario.cluster.gpus);
+  std::string text = fmt::format("failures: {:.2f} a day", study.failures_per_day);
+  for (std::size_t i = 0; i < study.expected_failures.size(); ++i) {
+    text += fmt::format("{}{} {:.2f}", i == 0 ? "; expected: " : ", ", study.expected_failures[i].name,
+                        study.expected_failures[i].per_day);
+  }
+  text += fmt::format("\nfailed GPUs: mean {:.1f} ({:.3f}%), peak {} ({:.3f}%)", study.failed_gpus.mean,
+                      100 * study.failed_gpus.mean / gpus, grouped(study.failed_gpus.peak),
+                      100 * static_cast<double>(study.failed_gpus.peak) / gpus);
+  const char* separator = "; time with more than ";
+  for (std::size_t i = 0; i < study.failed_gpus.time_above_fraction.size(); ++i) {
+    const double threshold = failed_fraction_thresholds()[i];
+    if (threshold * gpus < 1) continue;  // a single failed GPU is more than that
+    text += fmt::format("{}{}%: {:.1f}%", separator, 100 * threshold,
+                        100 * study.failed_gpus.time_above_fraction[i]);
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
+std::string goodput_text(const GoodputStudy& study) {
   Table table({{"policy", Align::kLeft},
-               {"spares"},
+               {"spare domains"},
                {"Goodput"},
                {"95% interval"},
                {"per provisioned"},
                {"rate loss"},
                {"effective time"},
-               {"tokens/s"},
-               {"interruptions"},
-               {"restarts"},
-               {"pauses"},
-               {"extra power"}});
+               {"tokens/s"}});
   for (const PolicyOutcome& outcome : study.policies) {
     table.add_row({outcome.policy.label, fmt::format("{}", outcome.policy.spare_domains),
                    percent(outcome.goodput.mean), interval_text(outcome.goodput),
                    percent(outcome.goodput_per_provisioned), percent(outcome.throughput_loss.mean),
-                   percent(outcome.effective_training_time.mean), scaled(outcome.tokens_per_s),
-                   fmt::format("{:.1f}", outcome.interruptions), fmt::format("{:.1f}", outcome.restarts),
-                   fmt::format("{:.1f}", outcome.pauses),
-                   fmt::format("{:.1f} kW", outcome.extra_power_w / 1e3)});
+                   percent(outcome.effective_training_time.mean), scaled(outcome.tokens_per_s)});
   }
   return table.to_string();
 }
 
+// A table with one column a policy.
+class PolicyColumns {
+ public:
+  PolicyColumns(const GoodputStudy& study, const std::string& title)
+      : study_(study), table_(columns(study, title)) {}
+
+  template <class CellOf>
+  void add_row(std::string name, const CellOf& cell_of) {
+    std::vector<std::string> row = {std::move(name)};
+    for (const PolicyOutcome& outcome : study_.policies) row.push_back(cell_of(outcome));
+    table_.add_row(std::move(row));
+  }
+  [[nodiscard]] std::string to_string() const { return table_.to_string(); }
+
+ private:
+  static std::vector<Table::Column> columns(const GoodputStudy& study, const std::string& title) {
+    std::vector<Table::Column> columns = {{title, Align::kLeft}};
+    for (const PolicyOutcome& outcome : study.policies) columns.push_back({outcome.policy.label});
+    return columns;
+  }
+
+  const GoodputStudy& study_;
+  Table table_;
+};
+
 std::string ledger_text(const GoodputStudy& study, Time horizon) {
-  std::vector<Table::Column> columns = {{"where the time goes", Align::kLeft}};
-  for (const PolicyOutcome& outcome : study.policies) columns.push_back({outcome.policy.label});
-  Table table(columns);
+  PolicyColumns table(study, "where the time goes");
   for (std::size_t i = 0; i < sim::kCategories; ++i) {
-    std::vector<std::string> row = {std::string(sim::name_of(static_cast<sim::Category>(i)))};
-    bool any = false;
-    for (const PolicyOutcome& outcome : study.policies) {
-      any = any || outcome.ledger[i] > Time();
-      row.push_back(fmt::format("{:.3f}%", 100 * outcome.ledger[i].seconds() / horizon.seconds()));
-    }
-    if (any) table.add_row(std::move(row));
+    const auto spent = [i](const PolicyOutcome& outcome) { return outcome.ledger[i] > Time(); };
+    if (std::ranges::none_of(study.policies, spent)) continue;
+    table.add_row(std::string(sim::name_of(static_cast<sim::Category>(i))),
+                  [i, horizon](const PolicyOutcome& outcome) {
+                    return fmt::format("{:.3f}%", 100 * outcome.ledger[i].seconds() / horizon.seconds());
+                  });
   }
   return table.to_string();
+}
+
+std::string counts_text(const GoodputStudy& study) {
+  PolicyColumns table(study, "mean of a replication");
+  const auto count = [&table](const char* name, double PolicyOutcome::* member) {
+    table.add_row(name,
+                  [member](const PolicyOutcome& outcome) { return fmt::format("{:.1f}", outcome.*member); });
+  };
+  count("interruptions", &PolicyOutcome::interruptions);
+  count("restarts", &PolicyOutcome::restarts);
+  count("pauses", &PolicyOutcome::pauses);
+  const auto boosted = [](const PolicyOutcome& outcome) { return outcome.boosted_domain_hours > 0; };
+  if (std::ranges::any_of(study.policies, boosted)) {
+    count("boosted domain hours", &PolicyOutcome::boosted_domain_hours);
+    table.add_row("extra power, mean", [](const PolicyOutcome& outcome) {
+      constexpr double kKilo = 1e3;
+      return fmt::format("{:.1f} kW", outcome.extra_power_w / kKilo);
+    });
+  }
+  return table.to_string();
+}
+
+// How NTP policies run hurt replicas; a longer step is what all replicas pay, and why few hurt ones may not
+// be worth it.
+std::string reduced_text(const GoodputStudy& study, const models::TrainingSpec& training) {
+  Table table({{"hurt replica", Align::kLeft}, {"TP"}, {"sequences a step"}, {"power"}, {"step of the job"}});
+  bool any = false;
+  for (const PolicyOutcome& outcome : study.policies) {
+    for (const ReducedReplica& replica : outcome.reduced) {
+      any = true;
+      table.add_row({outcome.policy.label, fmt::format("{}", replica.degree),
+                     fmt::format("{} of {}", replica.sequences, training.local_batch()),
+                     fmt::format("{:.0f}% of TDP", 100 * replica.power_fraction),
+                     fmt::format("{:+.2f}%", 100 * (replica.step_ratio - 1))});
+    }
+  }
+  return any ? "\n" + table.to_string() : "";
 }
 
 }  // namespace
 
 std::string render_text(const GoodputStudy& study, const LoadedScenario& loaded) {
   const Scenario& scenario = loaded.scenario;
-  std::string text = headline(scenario);
-  text += fmt::format("healthy: {:.3f} s a step, {} tokens/s\n", study.healthy_step_s,
-                      scaled(study.healthy_tokens_per_s));
-  text += fmt::format("{} simulated, {} replication{}, seed {}\n", to_string(scenario.run.horizon),
-                      grouped(scenario.run.replications), scenario.run.replications == 1 ? "" : "s",
-                      scenario.run.seed);
-  text += failure_lines(study, scenario) + "\n" + policy_table_text(study) + "\n";
-  text += ledger_text(study, scenario.run.horizon);
+  std::string text = headline(scenario) + healthy_line(study, scenario) + run_line(scenario.run);
+  text += failure_lines(study, scenario) + "\n" + goodput_text(study) + "\n";
+  text += ledger_text(study, scenario.run.horizon) + "\n" + counts_text(study);
+  text += reduced_text(study, scenario.job.training);
   if (scenario.run.replications == 1) {
     text += "\none replication gives no interval: set replications to 2 or more\n";
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -26,19 +27,28 @@ po::options_description availability_options() {
   return options;
 }
 
+// "0.004" or "0.4%".
+std::optional<double> read_fraction(std::string_view word) {
+  const bool percent = word.ends_with('%');
+  if (percent) word.remove_suffix(1);
+  double number = 0;
+  const auto parsed = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != word.data() + word.size()) return std::nullopt;
+  const double fraction = percent ? number / 100 : number;
+  return fraction >= 0 && fraction <= 1 ? std::optional(fraction) : std::nullopt;
+}
+
 tl::expected<analysis::AvailabilityOptions, std::string> read_availability_options(
     const po::variables_map& values) {
   analysis::AvailabilityOptions options;
   for (const std::string& word : split_list(values["failed-fractions"].as<std::string>())) {
-    double fraction = 0;
-    const char* const end = word.data() + word.size();
-    const auto parsed = std::from_chars(word.data(), end, fraction);
-    const bool whole = parsed.ec == std::errc() && parsed.ptr == end;
-    if (!whole || !(fraction >= 0 && fraction <= 1)) {
+    const std::optional<double> fraction = read_fraction(word);
+    if (!fraction) {
       return tl::unexpected(fmt::format(
-          "--failed-fractions: found '{}', expected numbers from 0 to 1, as in 0.001,0.004", word));
+          "--failed-fractions: found '{}', expected numbers from 0 to 1, as in 0.001,0.004 or 0.1%,0.4%",
+          word));
     }
-    options.failed_fractions.push_back(fraction);
+    options.failed_fractions.push_back(*fraction);
   }
   options.draws = values["draws"].as<std::int64_t>();
   if (options.draws < 1 || options.draws > kMostDraws) {

@@ -24,7 +24,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A catalog as a list of JSON objects; text shows the same objects as a table.
+constexpr const char* kSource = "source";
+
+// A catalog as a list of JSON objects; text shows the same objects as a table, without the long source texts.
 struct Listing {
   std::string_view name;
   Json (*entries)();
@@ -35,15 +37,17 @@ Json gpus() {
   for (const models::GpuSpec& gpu : models::gpu_catalog()) {
     constexpr double kTera = 1e12;
     constexpr double kGiga = 1e9;
-    list.push_back({{"name", gpu.name},
-                    {"bf16_tflop_s", gpu.peak_bf16.value() / kTera},
-                    {"fp8_tflop_s", gpu.peak_fp8.value() / kTera},
-                    {"fp4_tflop_s", gpu.peak_fp4.value() / kTera},
-                    {"memory_gb", gpu.memory.value() / kGiga},
-                    {"memory_bandwidth_gb_s", gpu.memory_bandwidth.value() / kGiga},
-                    {"tdp_w", gpu.tdp.value()},
-                    {"boost_limit", gpu.power_curve.empty() ? 1.0 : gpu.power_curve.max_power()},
-                    {"source", gpu.source}});
+    list.push_back(
+        {{"name", gpu.name},
+         {"bf16_tflop_s", gpu.peak_bf16.value() / kTera},
+         {"fp8_tflop_s", gpu.peak_fp8.value() / kTera},
+         {"fp4_tflop_s", gpu.peak_fp4.value() / kTera},
+         {"memory_gb", gpu.memory.value() / kGiga},
+         {"memory_bandwidth_gb_s", gpu.memory_bandwidth.value() / kGiga},
+         {"tdp_w", gpu.tdp.value()},
+         {"boost_to_tdp", gpu.power_curve.empty() ? 1.0 : gpu.power_curve.max_power()},
+         {"boosted_speed", gpu.power_curve.empty() ? 1.0 : gpu.power_curve.points().back().compute_speed},
+         {kSource, gpu.source}});
   }
   return list;
 }
@@ -58,7 +62,7 @@ Json systems() {
                     {"gpus_per_tray", system.gpus_per_tray},
                     {"nvlink_gb_s", system.nvlink_bandwidth.value() / kGiga},
                     {"nic_gb_s", system.nic_bandwidth.value() / kGiga},
-                    {"source", system.source}});
+                    {kSource, system.source}});
   }
   return list;
 }
@@ -68,14 +72,14 @@ Json models_list() {
   for (const models::TransformerSpec& model : models::model_catalog()) {
     constexpr double kGiga = 1e9;
     list.push_back({{"name", model.name},
-                    {"parameters_g", std::round(model.total_parameters() / kGiga * 10) / 10},
+                    {"parameters_billion", std::round(model.total_parameters() / kGiga * 10) / 10},
                     {"num_layers", model.num_layers},
                     {"hidden_size", model.hidden_size},
                     {"num_attention_heads", model.num_attention_heads},
                     {"num_query_groups", model.num_query_groups},
                     {"ffn_hidden_size", model.ffn_hidden_size},
                     {"num_experts", model.experts ? model.experts->num_experts : 0},
-                    {"source", model.source}});
+                    {kSource, model.source}});
   }
   return list;
 }
@@ -107,20 +111,24 @@ constexpr std::array kListings = {
 
 std::string cell(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
+  if (value.is_number() && value == 0) return "-";
+  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   return value.dump();
 }
 
 std::string as_text(const Json& list) {
   std::vector<analysis::Table::Column> columns;
   for (const auto& [key, value] : list.front().items()) {
+    if (key == kSource) continue;
     columns.push_back(
         {key, value.is_string() ? analysis::Table::Align::kLeft : analysis::Table::Align::kRight});
   }
   analysis::Table table(columns);
   for (const Json& entry : list) {
     std::vector<std::string> row;
-    for (const auto& [key, value] : entry.items()) row.push_back(cell(value));
+    for (const auto& [key, value] : entry.items()) {
+      if (key != kSource) row.push_back(cell(value));
+    }
     table.add_row(std::move(row));
   }
   return table.to_string();
@@ -153,7 +161,8 @@ std::string unknown_listing(const std::string& what) {
 std::string list_help() {
   return fmt::format(
       "Usage: ntpsim list gpus|systems|models|policies|distributions [--format text|json]\n\n"
-      "Prints a catalog: the names that scenarios may use, with the source of each figure.\n\n"
+      "Prints a catalog: the names that scenarios may use. With --format json also the source of each "
+      "figure.\n\n"
       "Example:\n"
       "  ntpsim list systems\n\n{}",
       fmt::streamed(list_options()));

@@ -26,6 +26,7 @@ std::string overview() {
   return text +
          "  help [VERB]   this text, or that of a verb\n"
          "  version       version and commit\n\n"
+         "From the source tree, ./ntpsim also has test, bench and check, which build first.\n"
          "Results go to standard output, messages to standard error.\n"
          "Exit code: 0 done, 1 failed, 2 wrong usage or bad input.\n";
 }
@@ -40,13 +41,14 @@ ExitCode unknown_verb(const std::string& name) {
   std::vector<std::string_view> names = {"help", "version"};
   for (const Command& command : commands()) names.push_back(command.name);
   const auto near = nearest_name(name, names);
-  say(fmt::format("error: command line: unknown verb '{}'{}\n\n{}", name,
-                  near ? fmt::format("; did you mean '{}'?", *near) : "", overview()));
+  say(fmt::format("error: command line: unknown verb '{}'{}\nsee 'ntpsim help'\n", name,
+                  near ? fmt::format("; did you mean '{}'?", *near) : ""));
   return ExitCode::kBadInput;
 }
 
 ExitCode help(Arguments arguments) {
-  if (arguments.empty()) return write_output(overview());
+  if (arguments.empty() || arguments[0] == "help" || arguments[0] == "--help")
+    return write_output(overview());
   const Command* const command = find_command(arguments[0]);
   return command == nullptr ? unknown_verb(arguments[0]) : write_output(command->help());
 }

@@ -74,10 +74,22 @@ std::string unit_list(const DimensionInfo& info) {
   return fmt::format("{}", fmt::join(symbols, ", "));
 }
 
+// "Gb/s" and "Gbps" mean bits to network people; the nearest spelling would be bytes, eight times as many.
+std::string spelled_out(std::string_view symbol, const DimensionInfo& info) {
+  for (const std::string_view short_form : {"b/s", "bps"}) {
+    if (!symbol.ends_with(short_form)) continue;
+    std::string full(symbol.substr(0, symbol.size() - short_form.size()));
+    full += "bit/s";
+    if (std::ranges::find(info.units, full, &Unit::symbol) != info.units.end()) return full;
+  }
+  return std::string(symbol);
+}
+
 std::string unit_error(std::string_view symbol, const DimensionInfo& info) {
   std::vector<std::string_view> symbols;
   for (const Unit& unit : info.units) symbols.push_back(unit.symbol);
-  const auto near = nearest_name(symbol, symbols);
+  const std::string meant = spelled_out(symbol, info);
+  const auto near = nearest_name(meant, symbols);
   return fmt::format("unknown {} unit '{}'{}; the units are {}", info.name, symbol,
                      near ? fmt::format(", did you mean '{}'?", *near) : "", unit_list(info));
 }

@@ -212,7 +212,8 @@ tl::expected<Json, std::string> set_value(std::string_view text) {
 tl::expected<Json*, std::string> descend(Json& node, const std::string& step) {
   if (node.is_null() || node.is_object()) return &node[step];
   if (!node.is_array()) {
-    return tl::unexpected(fmt::format("{} is no object, so it has no member {}", dump(node), dump(step)));
+    return tl::unexpected(fmt::format(
+        "{} is no object, so it has no member {}; set an object in its place first", dump(node), dump(step)));
   }
   const auto index = to_index(step);
   if (!index || *index >= node.size()) {

@@ -143,7 +143,7 @@ Kind<Scope> scope() {
   for (const Scope each : {Scope::kGpu, Scope::kTray, Scope::kDomain}) {
     options.emplace_back(models::to_string(each), each);
   }
-  return choice<Scope>("scope", options);
+  return choice<Scope>("component", options);
 }
 
 Kind<std::map<std::string, std::int64_t>> causes_kind() {

@@ -139,6 +139,14 @@ TransformerSpec read_model_object(const Json& json, const std::string& pointer, 
   return complete(doc, pointer, reader);
 }
 
+// What a person calls the model in this file: the file's name, or its directory's when it is just a
+// config.json.
+std::string name_from(const std::filesystem::path& path) {
+  const std::string stem = path.stem().string();
+  const std::string directory = path.parent_path().filename().string();
+  return stem == "config" && !directory.empty() ? directory : stem;
+}
+
 // A model in a file of its own: a Hugging Face config.json, or an object as it may stand in the scenario.
 TransformerSpec read_model_file(const std::string& name, const std::string& pointer, Reader& reader) {
   const auto failure = [&](const Diagnostics& reasons) {
@@ -155,8 +163,10 @@ TransformerSpec read_model_file(const std::string& name, const std::string& poin
   const Document document{*std::move(json), path, {}};
   Diagnostics diagnostics;
   Reader file_reader(document, diagnostics);
-  const TransformerSpec model = read_model_object(document.root, "", file_reader);
-  return diagnostics.has_errors() ? failure(diagnostics) : model;
+  TransformerSpec model = read_model_object(document.root, "", file_reader);
+  if (diagnostics.has_errors()) return failure(diagnostics);
+  if (document.root.contains("model_type")) model.name = name_from(path);
+  return model;
 }
 
 Json model_schema(const Kind<std::string>& named) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ntpsim/models/memory.h"
 #include "ntpsim/sim/policy_table.h"
 
 namespace ntpsim::scenario {
@@ -121,6 +122,28 @@ void check_boost(const Scenario& scenario, Reader& reader) {
   }
 }
 
+// A job whose weights and optimizer state alone exceed the GPU's memory is refused by name.
+void check_memory(const Scenario& scenario, Reader& reader) {
+  if (!reader.good({"/cluster", "/model", "/training"})) return;
+  const models::TrainingSpec& training = scenario.job.training;
+  const models::GpuSpec& gpu = scenario.cluster.system.gpu;
+  int degree = static_cast<int>(training.tensor_model_parallel_size);
+  std::string where = fmt::format("TP {}", degree);
+  for (const sim::PolicySpec& policy : scenario.policies) {
+    if (policy.reduced_degrees.empty() || policy.reduced_degrees.back() >= degree) continue;
+    degree = policy.reduced_degrees.back();
+    where = fmt::format("the reduced TP degree {} of {}", degree, policy.label);
+  }
+  const Bytes needed = models::model_state_per_gpu(scenario.job.model, training, degree);
+  if (needed <= gpu.memory) return;
+  constexpr double kGiga = 1e9;
+  reader.error(
+      "/training",
+      fmt::format("does not fit: weights, gradients and optimizer state at {} take {:.1f} GB of each "
+                  "GPU, a {} has {:.1f} GB; raise tensor, pipeline or expert parallel sizes",
+                  where, needed.value() / kGiga, gpu.name, gpu.memory.value() / kGiga));
+}
+
 // ---- back to a document
 
 ClusterDoc to_document(const sim::ClusterSpec& cluster) {
@@ -194,6 +217,7 @@ Scenario resolve(const ScenarioDoc& doc, const LoadOptions& options, Reader& rea
   scenario.run = {doc.horizon, doc.replications, doc.seed};
   check_precision(scenario.cluster, scenario.job.training.precision, reader);
   check_boost(scenario, reader);
+  check_memory(scenario, reader);
   warn_of_idle_inputs(doc, scenario, reader);
   return scenario;
 }

@@ -91,18 +91,16 @@ void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& clust
 }
 
 void ReplicaRates::tabulate_steps(const StepModel& model) {
-  for (const DegreeRate& lowest : rates_) {
-    double slowest_s = 0;
+  for (DegreeRate& lowest : rates_) {
     for (const DegreeRate& rate : rates_) {
       if (rate.degree < lowest.degree || rate.microbatches == 0) continue;
-      slowest_s = std::max(slowest_s, model
-                                          .step({.tp_degree = rate.degree,
-                                                 .sync_degree = lowest.degree,
-                                                 .microbatches = rate.microbatches,
-                                                 .compute_speed = rate.compute_speed})
-                                          .total_s());
+      lowest.job_step_s = std::max(lowest.job_step_s, model
+                                                          .step({.tp_degree = rate.degree,
+                                                                 .sync_degree = lowest.degree,
+                                                                 .microbatches = rate.microbatches,
+                                                                 .compute_speed = rate.compute_speed})
+                                                          .total_s());
     }
-    step_s_.push_back(slowest_s);
   }
 }
 
@@ -124,7 +122,7 @@ JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignme
     packing.degraded += used * (trained_by_one(0) - each);
     packing.missing = std::max<std::int64_t>(0, packing.missing - used * each);
     packing.lowest = index;
-    const double rate = static_cast<double>(batch_ - packing.missing) / step_s_[index];
+    const double rate = static_cast<double>(batch_ - packing.missing) / rates_[index].job_step_s;
     if (rate <= best_rate || (whole_batch && packing.missing > 0)) return;
     best = packing;
     best_rate = rate;
@@ -139,10 +137,11 @@ JobConfiguration ReplicaRates::summary(const Packing& packing,
   job.replicas = packing.replicas;
   job.active_groups = packing.replicas * groups_per_replica_;
   job.sequences = (batch_ - packing.missing) * micro_batch_size_;
-  job.step_time = Time::from_seconds(step_s_[packing.lowest]);
+  const double step_s = rates_[packing.lowest].job_step_s;
+  job.step_time = Time::from_seconds(step_s);
   // Shares of the healthy rate: first what longer steps cost, then what the shorter batch leaves undone of
   // the rest.
-  const double at_work = std::min(1.0, step_s_[0] / step_s_[packing.lowest]);
+  const double at_work = std::min(1.0, ideal_step_s() / step_s);
   const double share_of_one = at_work / static_cast<double>(batch_);
   const std::int64_t degraded = std::min(packing.missing, packing.degraded);
   job.straggler_wait = 1 - at_work;

@@ -24,7 +24,7 @@ class ReplicaRates {
   /// By descending degree.
   [[nodiscard]] std::span<const DegreeRate> rates() const { return rates_; }
   /// Of the healthy job without failures.
-  [[nodiscard]] double ideal_step_s() const { return step_s_[0]; }
+  [[nodiscard]] double ideal_step_s() const { return rates_[0].job_step_s; }
 
   /// The replicas, from the first of the packing order on, that together train fastest: no more than the
   /// global batch needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not
@@ -53,7 +53,6 @@ class ReplicaRates {
   }
 
   std::vector<DegreeRate> rates_;  // by descending degree
-  std::vector<double> step_s_;     // of the slowest replica when this degree is the lowest in the job
   std::int64_t groups_per_replica_ = 0;
   std::int64_t replicas_per_unit_ = 1;  // data-parallel replicas that come and go together
   std::int64_t batch_ = 0;              // microbatches per step of the healthy job

@@ -160,7 +160,9 @@ TEST_CASE("a scenario takes a config by its path, relative to itself, or inline"
 
   const auto by_path = scenario::parse_scenario(text, name, {.sets = {"model=config.json"}, .policies = {}});
   REQUIRE(by_path);
-  CHECK(by_path->scenario.job.model == parsed(config));
+  models::TransformerSpec named = parsed(config);
+  named.name = "ntpsim_hf_config_test";  // a config.json is called by its directory
+  CHECK(by_path->scenario.job.model == named);
   const auto inlined = scenario::parse_scenario(text, name, {.sets = {"model=" + config}, .policies = {}});
   REQUIRE(inlined);
   CHECK(inlined->scenario.job.model == parsed(config));

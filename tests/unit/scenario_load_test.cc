@@ -117,8 +117,9 @@ TEST_CASE("reading the resolved scenario gives the same scenario and the same re
                          "failures.classes.1.repair_time=none", "failures.classes.1.rate=1e-7 /y",
                          "seed=18446744073709551615", "horizon=31.0000001 d", "cluster.nic_latency=3.4 us",
                          "power.boost_limit=1.1", "name=a\n\"b\""}));
-  check(loaded("small", {"model=deepseek-v3", "training.tensor_model_parallel_size=1",
-                         "training.expert_model_parallel_size=16", "policies=[\"dp_drop\"]"}));
+  check(loaded("small", {"model=deepseek-v3", "cluster.gpus=1024", "training.global_batch_size=128",
+                         "training.tensor_model_parallel_size=1", "training.expert_model_parallel_size=16",
+                         "training.pipeline_model_parallel_size=8", "policies=[\"dp_drop\"]"}));
   check(loaded("small", {"model=gpt-oss-120b",
                          "cluster.gpu={\"peak_bf16\":\"1 PFLOP/s\",\"memory\":\"80 GiB\","
                          "\"memory_bandwidth\":\"3 TB/s\",\"tdp\":\"1.2 kW\"}"}));
@@ -278,13 +279,25 @@ TEST_CASE("expert parallelism") {
   };
   CHECK(resolved_etp("mixtral-8x7b") == 8);
   CHECK(resolved_etp("llama3-70b") == 1);
-  CHECK(resolved_etp("mixtral-8x7b", {"training.expert_tensor_parallel_size=1"}) == 1);
+  CHECK(resolved_etp("mixtral-8x7b", {"training.expert_tensor_parallel_size=1", "policies=[\"dp_drop\"]",
+                                      "training.expert_model_parallel_size=8"}) == 1);
+}
+
+TEST_CASE("a job whose weights and optimizer state exceed the memory is refused") {
+  check_says(said("small", {"training.tensor_model_parallel_size=1", "training.global_batch_size=1024"},
+                  {"dp_drop"}),
+             "error /training: does not fit: weights, gradients and optimizer state at TP 1 take");
+  check_says(said("small",
+                  {"cluster.gpu={\"peak_bf16\":\"1 PFLOP/s\",\"memory\":\"30 GB\","
+                   "\"memory_bandwidth\":\"3 TB/s\",\"tdp\":\"1 kW\"}"},
+                  {"ntp"}),
+             "at the reduced TP degree 7 of ntp take");
 }
 
 TEST_CASE("reduced degrees: defaults and limits") {
   const auto degrees = [](int tp) {
     return scenario_of("ntp-paper-32k",
-                       {"training.tensor_model_parallel_size=" + std::to_string(tp),
+                       {"model=llama3-8b", "training.tensor_model_parallel_size=" + std::to_string(tp),
                         "training.global_batch_size=16384", "training.data_parallel_size=128"},
                        {"ntp"})
         .policies[0]

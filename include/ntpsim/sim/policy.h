@@ -18,6 +18,7 @@ struct DegreeRate {
   std::int64_t microbatches = 0;  ///< per step and replica; 0: not worth running
   double compute_speed = 1;       ///< relative to TDP
   double power_fraction = 1;      ///< of TDP
+  double job_step_s = 0;          ///< of a job whose lowest degree this is
 };
 
 /// How a training job runs on the GPUs it has: what a policy decides.

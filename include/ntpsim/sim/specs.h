@@ -21,6 +21,9 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+/// How many GPUs, trays or domains the cluster has.
+[[nodiscard]] std::int64_t units_of(models::Scope scope, const ClusterSpec& cluster);
+
 /// Are the units new at time zero, or in the middle of their lives?
 enum class InitialAge : unsigned char { kStationary, kNew };
 
