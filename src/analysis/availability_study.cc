@@ -130,7 +130,7 @@ std::vector<AvailabilityPoint> run_availability_study(const scenario::Scenario& 
   for (std::size_t f = 0; f < fractions.size(); ++f) {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       points.push_back({fractions[f], failed_count(fractions[f], scenario.cluster.gpus), p,
-                        losses[f * policies.size() + p].estimate(), available[f].estimate()});
+                        losses[f * policies.size() + p].share_estimate(), available[f].share_estimate()});
     }
   }
   return points;

@@ -56,13 +56,13 @@ class PolicyTotals {
     constexpr double kSecondsPerHour = 3600;
     PolicyOutcome outcome;
     outcome.policy = policy;
-    outcome.goodput = goodput_.estimate();
+    outcome.goodput = goodput_.share_estimate();
     const std::int64_t provisioned =
         scenario.cluster.gpus + policy.spare_domains * scenario.cluster.system.domain_size;
     outcome.goodput_per_provisioned =
         goodput_.mean() * static_cast<double>(used_gpus(scenario)) / static_cast<double>(provisioned);
-    outcome.throughput_loss = loss_.estimate();
-    outcome.effective_training_time = effective_.estimate();
+    outcome.throughput_loss = loss_.share_estimate();
+    outcome.effective_training_time = effective_.share_estimate();
     outcome.tokens_per_s = goodput_.mean() * healthy_tokens_per_s;
     outcome.ledger = mean_ledger(scenario.run.horizon);
     outcome.interruptions = interruptions_.mean();
@@ -113,7 +113,8 @@ std::vector<ReducedReplica> reduced_replicas(const sim::Policy& policy,
                                              const models::TrainingSpec& training) {
   std::vector<ReducedReplica> reduced;
   for (const sim::DegreeRate& rate : policy.rates().subspan(1)) {
-    reduced.push_back({.degree = rate.degree,
+    reduced.push_back({.gpus = rate.degree,
+                       .degree = rate.run_degree,
                        .sequences = rate.microbatches * training.micro_batch_size,
                        .power_fraction = rate.power_fraction,
                        .step_ratio = rate.job_step_s / policy.ideal_step_s()});

@@ -3,12 +3,41 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "ntpsim/analysis/progress.h"
 
 namespace ntpsim::analysis {
+
+// Runs `work` on the calling thread and on up to `helpers` more; fewer when the system has no more threads.
+// The first exception of any of them is thrown here, after all have stopped.
+template <class Work>
+void run_on_threads(unsigned helpers, const Work& work) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto guarded = [&](bool is_caller) {
+    try {
+      work(is_caller);
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    try {
+      while (threads.size() < helpers) threads.emplace_back(guarded, false);
+    } catch (const std::system_error&) {
+      helpers = 0;  // results do not depend on how many there are
+    }
+    guarded(true);
+  }
+  if (failure) std::rethrow_exception(failure);
+}
 
 // Computes produce(0), ..., produce(total - 1) on several threads and hands them to consume(result) in that
 // order on the calling thread, so that what consume sums up does not depend on the number of threads. Works
@@ -23,19 +52,13 @@ void ordered_parallel(std::int64_t total, unsigned threads, const Progress& prog
     const std::int64_t size = std::min(kBlock, total - begin);
     std::atomic<std::int64_t> next = 0;
     std::atomic<std::int64_t> done = begin;
-    const auto work = [&](const Progress& report) {
+    run_on_threads(static_cast<unsigned>(std::min<std::int64_t>(threads, size)) - 1, [&](bool is_caller) {
       for (std::int64_t i = next++; i < size; i = next++) {
         items[static_cast<std::size_t>(i)] = produce(begin + i);
         ++done;
-        if (report) report(done, total);
+        if (is_caller && progress) progress(done, total);
       }
-    };
-    {
-      std::vector<std::jthread> helpers;
-      const std::int64_t workers = std::min<std::int64_t>(threads, size);
-      for (std::int64_t i = 1; i < workers; ++i) helpers.emplace_back(work, Progress());
-      work(progress);
-    }
+    });
     for (std::int64_t i = 0; i < size; ++i) consume(items[static_cast<std::size_t>(i)]);
     if (progress) progress(begin + size, total);
   }

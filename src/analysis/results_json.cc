@@ -51,7 +51,8 @@ Json json_of_ledger(const std::array<Time, sim::kCategories>& ledger, const Valu
 Json json_of(const std::vector<ReducedReplica>& reduced) {
   Json list = Json::array();
   for (const ReducedReplica& replica : reduced) {
-    list.push_back({{"tp_degree", replica.degree},
+    list.push_back({{"gpus_in_group", replica.gpus},
+                    {"tp_degree", replica.degree},
                     {"local_batch_sequences", replica.sequences},
                     {"power_fraction", replica.power_fraction},
                     {"step_time_ratio", replica.step_ratio}});

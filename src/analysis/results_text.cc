@@ -179,12 +179,17 @@ std::string counts_text(const GoodputStudy& study) {
 // How NTP policies run hurt replicas; a longer step is what all replicas pay, and why few hurt ones may not
 // be worth it.
 std::string reduced_text(const GoodputStudy& study, const models::TrainingSpec& training) {
-  Table table({{"hurt replica", Align::kLeft}, {"TP"}, {"sequences a step"}, {"power"}, {"step of the job"}});
+  Table table({{"hurt replica", Align::kLeft},
+               {"GPUs in group"},
+               {"TP"},
+               {"sequences a step"},
+               {"power"},
+               {"step of the job"}});
   bool any = false;
   for (const PolicyOutcome& outcome : study.policies) {
     for (const ReducedReplica& replica : outcome.reduced) {
       any = true;
-      table.add_row({outcome.policy.label, fmt::format("{}", replica.degree),
+      table.add_row({outcome.policy.label, fmt::format("{}", replica.gpus), fmt::format("{}", replica.degree),
                      fmt::format("{} of {}", replica.sequences, training.local_batch()),
                      fmt::format("{:.0f}% of TDP", 100 * replica.power_fraction),
                      fmt::format("{:+.2f}%", 100 * (replica.step_ratio - 1))});

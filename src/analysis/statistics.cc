@@ -1,5 +1,6 @@
 #include "ntpsim/analysis/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <boost/math/distributions/students_t.hpp>
@@ -28,6 +29,12 @@ std::optional<Interval> Accumulator::interval(double confidence) const {
 Estimate Accumulator::estimate() const {
   constexpr double kConfidence = 0.95;
   return {mean_, interval(kConfidence)};
+}
+
+Estimate Accumulator::share_estimate() const {
+  Estimate share = estimate();
+  if (share.ci95) share.ci95 = Interval{std::max(share.ci95->low, 0.0), std::min(share.ci95->high, 1.0)};
+  return share;
 }
 
 }  // namespace ntpsim::analysis

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdio>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -77,6 +77,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(ntpsim::cli::dispatch(arguments));
   } catch (const std::bad_alloc&) {
     ntpsim::cli::say("error: out of memory\n");
-    return static_cast<int>(ntpsim::cli::ExitCode::kFailed);
+  } catch (const std::exception& error) {
+    ntpsim::cli::say(fmt::format("error: {}\n", error.what()));
   }
+  return static_cast<int>(ntpsim::cli::ExitCode::kFailed);
 }

@@ -20,6 +20,14 @@ std::string unknown_option(const std::string& name, const po::options_descriptio
   return fmt::format("unknown option '{}'{}", name, near ? fmt::format("; did you mean '{}'?", *near) : "");
 }
 
+// What the user wrote where a number was expected; the library keeps it for its own message only.
+std::string given_value(const po::invalid_option_value& error) {
+  const std::string text = error.what();
+  const std::size_t open = text.find("('");
+  const std::size_t close = text.rfind("')");
+  return open == std::string::npos || close < open + 2 ? "" : text.substr(open + 2, close - open - 2);
+}
+
 }  // namespace
 
 tl::expected<po::variables_map, std::string> parse_options(Arguments arguments,
@@ -38,6 +46,9 @@ tl::expected<po::variables_map, std::string> parse_options(Arguments arguments,
     po::notify(values);
   } catch (const po::unknown_option& error) {
     return tl::unexpected(unknown_option(error.get_option_name(), options));
+  } catch (const po::invalid_option_value& error) {
+    return tl::unexpected(
+        fmt::format("{}: found '{}', expected a whole number", error.get_option_name(), given_value(error)));
   } catch (const po::too_many_positional_options_error&) {
     return tl::unexpected(std::string("more arguments than expected"));
   } catch (const po::error& error) {
@@ -70,7 +81,10 @@ ExitCode usage_error(std::string_view verb, std::string_view message) {
 }
 
 void print_diagnostics(const Diagnostics& diagnostics) {
-  for (const Diagnostic& diagnostic : diagnostics.items()) say(to_string(diagnostic) + "\n");
+  constexpr std::size_t kMostShown = 200;
+  const auto& items = diagnostics.items();
+  for (std::size_t i = 0; i < items.size() && i < kMostShown; ++i) say(to_string(items[i]) + "\n");
+  if (items.size() > kMostShown) say(fmt::format("and {} more\n", items.size() - kMostShown));
 }
 
 ExitCode write_output(std::string_view text) {
@@ -88,7 +102,8 @@ po::options_description simulation_options() {
   add("set", po::value<std::vector<std::string>>(),
       "change a value of the scenario: a.b=value or /a/b/0=value; may be repeated");
   add("format", po::value<std::string>()->default_value("text"), "text, json or csv");
-  add("threads", po::value<unsigned>(), "worker threads (default: one a core); results do not depend on it");
+  add("threads", po::value<std::int64_t>(),
+      "worker threads (default: one a core); results do not depend on it");
   add("quiet", po::bool_switch(), "no warnings and no progress");
   add("help", po::bool_switch(), "this text");
   return options;
@@ -106,13 +121,14 @@ tl::expected<SimulationOptions, std::string> read_simulation_options(const po::v
   options.format = *format;
   if (values.contains("policies")) options.load.policies = split_list(values["policies"].as<std::string>());
   if (values.contains("set")) options.load.sets = values["set"].as<std::vector<std::string>>();
-  constexpr unsigned kMostThreads = 1024;
-  options.threads = values.contains("threads") ? values["threads"].as<unsigned>()
-                                               : std::max(1U, std::thread::hardware_concurrency());
-  if (options.threads < 1 || options.threads > kMostThreads) {
-    return tl::unexpected(
-        fmt::format("--threads: found {}, expected 1 to {}", options.threads, kMostThreads));
+  constexpr std::int64_t kMostThreads = 1024;
+  const std::int64_t threads = values.contains("threads")
+                                   ? values["threads"].as<std::int64_t>()
+                                   : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  if (threads < 1 || threads > kMostThreads) {
+    return tl::unexpected(fmt::format("--threads: found {}, expected 1 to {}", threads, kMostThreads));
   }
+  options.threads = static_cast<unsigned>(threads);
   options.quiet = values["quiet"].as<bool>();
   return options;
 }

@@ -4,7 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,15 +75,20 @@ std::string unit_list(const DimensionInfo& info) {
   return fmt::format("{}", fmt::join(symbols, ", "));
 }
 
-// "Gb/s" and "Gbps" mean bits to network people; the nearest spelling would be bytes, eight times as many.
+// What people write that no edit distance finds: spelled-out time units, and "Gb/s" or "Gbps", which mean
+// bits to network people where the nearest spelling would be bytes, eight times as many.
 std::string spelled_out(std::string_view symbol, const DimensionInfo& info) {
-  for (const std::string_view short_form : {"b/s", "bps"}) {
-    if (!symbol.ends_with(short_form)) continue;
-    std::string full(symbol.substr(0, symbol.size() - short_form.size()));
-    full += "bit/s";
-    if (std::ranges::find(info.units, full, &Unit::symbol) != info.units.end()) return full;
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLongNames = {
+      {{"sec", "s"}, {"min", "min"}, {"hour", "h"}, {"day", "d"}, {"week", "w"}, {"year", "y"}}};
+  std::string full(symbol);
+  for (const auto& [name, unit] : kLongNames) {
+    if (symbol.starts_with(name)) full = unit;
   }
-  return std::string(symbol);
+  for (const std::string_view bits : {"b/s", "bps"}) {
+    if (symbol.ends_with(bits)) full = std::string(symbol.substr(0, symbol.size() - bits.size())) + "bit/s";
+  }
+  const bool known = std::ranges::find(info.units, full, &Unit::symbol) != info.units.end();
+  return known ? full : std::string(symbol);
 }
 
 std::string unit_error(std::string_view symbol, const DimensionInfo& info) {

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -21,12 +20,16 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 
+// Of a character in UTF-8.
+bool is_first_byte(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+}
+
 // "line 3, column 7" of the byte at `offset`; columns count characters, not bytes.
 std::string place_of(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-  const auto is_first_byte = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
   const auto column = 1 + std::ranges::count_if(before.substr(line_start), is_first_byte);
   return fmt::format("line {}, column {}", line, column);
 }
@@ -46,10 +49,40 @@ std::string reason_of(std::string_view what) {
   return reason;
 }
 
+// Reads the text and tells how far the parser has come, which its events do not.
+class TrackedIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  TrackedIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
+
+  reference operator*() const { return *at_; }
+  TrackedIterator& operator++() {
+    *reached_ = ++at_;
+    return *this;
+  }
+  bool operator==(const TrackedIterator& other) const { return at_ == other.at_; }
+
+ private:
+  const char* at_;
+  const char** reached_;
+};
+
 // Builds the tree and refuses what the library would let through: deep nesting and duplicate keys.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  TreeBuilder(std::string_view text, const std::string& file)
+      : text_(text), file_(file), reached_(text.data()) {}
+
+  void parse() {
+    const TrackedIterator begin(text_.data(), &reached_);
+    const TrackedIterator end(text_.data() + text_.size(), &reached_);
+    Json::sax_parse(begin, end, this, nlohmann::detail::input_format_t::json, true, true);
+  }
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -67,7 +100,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     Level& level = levels_.back();
     if (!level.keys.insert(name).second) {
       diagnostics_.error(file_, child_pointer(pointer(), name),
-                         fmt::format("the key {} occurs twice in one object", dump(name)));
+                         fmt::format("the key {} occurs twice in one object", in_quotes(name)));
     }
     level.key = std::move(name);
     return true;
@@ -123,7 +156,9 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool open(Json value) {
     if (levels_.size() == kMaxDepth) {
-      diagnostics_.error(file_, "", fmt::format("nested deeper than {} levels", kMaxDepth));
+      const auto bracket = static_cast<std::size_t>(reached_ - text_.data()) - 1;
+      diagnostics_.error(
+          file_, "", fmt::format("{}: nested deeper than {} levels", place_of(text_, bracket), kMaxDepth));
       return false;
     }
     levels_.push_back({&place(std::move(value)), {}, {}});
@@ -137,6 +172,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   std::string_view text_;
   const std::string& file_;
+  const char* reached_;  // just behind the character read last
   Json root_;
   std::vector<Level> levels_;
   Diagnostics diagnostics_;
@@ -213,11 +249,12 @@ tl::expected<Json*, std::string> descend(Json& node, const std::string& step) {
   if (node.is_null() || node.is_object()) return &node[step];
   if (!node.is_array()) {
     return tl::unexpected(fmt::format(
-        "{} is no object, so it has no member {}; set an object in its place first", dump(node), dump(step)));
+        "{} is no object, so it has no member {}; set an object in its place first",
+        node.is_string() ? in_quotes(node.get_ref<const std::string&>()) : dump(node), in_quotes(step)));
   }
   const auto index = to_index(step);
   if (!index || *index >= node.size()) {
-    return tl::unexpected(fmt::format("{} is no index into a list of {}", dump(step), node.size()));
+    return tl::unexpected(fmt::format("{} is no index into a list of {}", in_quotes(step), node.size()));
   }
   return &node[*index];
 }
@@ -225,8 +262,9 @@ tl::expected<Json*, std::string> descend(Json& node, const std::string& step) {
 }  // namespace
 
 std::string Document::origin_of(std::string_view pointer) const {
-  const bool set = std::ranges::any_of(
-      set_pointers, [&](const std::string& set_pointer) { return is_within(pointer, set_pointer); });
+  const bool set = std::ranges::any_of(set_pointers, [&](const std::string& set_pointer) {
+    return is_within(pointer, set_pointer) || (!pointer.empty() && is_within(set_pointer, pointer));
+  });
   return set ? "--set" : file;
 }
 
@@ -247,8 +285,20 @@ const Json* Document::find(std::string_view pointer) const {
   return node;
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  if (text.size() <= kLongest) return std::string(text);
+  std::size_t end = kLongest;
+  while (end > 0 && !is_first_byte(text[end])) --end;
+  return fmt::format("{}...", text.substr(0, end));
+}
+
+std::string in_quotes(std::string_view text) {
+  return dump(shortened(text));
+}
+
 std::string child_pointer(std::string_view parent, std::string_view key) {
-  return fmt::format("{}/{}", parent, escaped(key));
+  return fmt::format("{}/{}", parent, escaped(shortened(key)));
 }
 
 std::string child_pointer(std::string_view parent, std::size_t index) {
@@ -263,21 +313,25 @@ bool is_within(std::string_view pointer, std::string_view ancestor) {
 Result<std::string> read_text(const std::string& path) {
   const auto failure = [&](const std::string& reason) {
     Diagnostics diagnostics;
-    diagnostics.error(path, "", "cannot read it: " + reason);
+    diagnostics.error(path.empty() ? "''" : path, "", "cannot read it: " + reason);
     return tl::unexpected(std::move(diagnostics));
   };
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
   const auto reason = [] { return std::generic_category().message(errno); };
-  const auto close = [](std::FILE* open_file) { static_cast<void>(std::fclose(open_file)); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
+  if (path.find('\0') != std::string::npos) return failure("its name holds a NUL byte");
+  const auto close = [](std::FILE* open_file) {
+    if (open_file != stdin) static_cast<void>(std::fclose(open_file));
+  };
+  const std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"),
+                                                         close);
   if (!file) return failure(reason());
   std::string text;
   std::string chunk(std::size_t{1} << 16U, '\0');
-  while (std::feof(file.get()) == 0 && std::ferror(file.get()) == 0) {
-    text.append(chunk, 0, std::fread(chunk.data(), 1, chunk.size(), file.get()));
+  while (std::feof(file.get()) == 0) {
+    const std::size_t size = std::fread(chunk.data(), 1, chunk.size(), file.get());
+    if (std::ferror(file.get()) != 0) return failure(reason());
+    text.append(chunk, 0, size);
     if (text.size() > kMaxBytes) return failure("it is larger than 64 MiB");
   }
-  if (std::ferror(file.get()) != 0) return failure(reason());
   return text;
 }
 
@@ -293,8 +347,12 @@ Result<Json> parse_json(std::string_view text, const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return failure("line 1, column 1: the file is empty; expected a JSON object");
   }
+  // The parser takes a NUL byte for the end of the text, whatever follows.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return failure(place_of(text, nul) + ": a NUL byte, so this is no JSON text");
+  }
   TreeBuilder builder(text, file);
-  Json::sax_parse(text.begin(), text.end(), &builder, nlohmann::detail::input_format_t::json, true, true);
+  builder.parse();
   return std::move(builder).result();
 }
 
@@ -304,10 +362,10 @@ void apply_set(std::string_view assignment, Document& document, Diagnostics& dia
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     return error(fmt::format("found {}, expected a path and a value, as in \"training.seq_length=8192\"",
-                             dump(std::string(assignment))));
+                             in_quotes(assignment)));
   }
   auto value = set_value(assignment.substr(equals + 1));
-  if (!value) return error(fmt::format("{}: {}", assignment.substr(0, equals), value.error()));
+  if (!value) return error(fmt::format("{}: {}", shortened(assignment.substr(0, equals)), value.error()));
   const std::vector<std::string> steps = path_steps(assignment.substr(0, equals));
   if (steps.size() > kMaxDepth) return error(fmt::format("a path of more than {} steps", kMaxDepth));
   Json* node = &document.root;

@@ -19,13 +19,18 @@ struct Document {
   std::string file;                       ///< as the user named it
   std::vector<std::string> set_pointers;  ///< JSON pointers of values that came from --set
 
-  /// Where the value at `pointer` came from: the file, or "--set".
+  /// Where the value at `pointer` came from: "--set" when all or a part of it did, else the file.
   [[nodiscard]] std::string origin_of(std::string_view pointer) const;
   /// The value at `pointer`, or null when there is none.
   [[nodiscard]] const Json* find(std::string_view pointer) const;
 };
 
-/// The JSON pointer of a member of the value at `parent`.
+/// User text as messages show it: cut to about 80 bytes, between characters, with "..." for the rest.
+[[nodiscard]] std::string shortened(std::string_view text);
+/// `shortened` in double quotes, control characters escaped.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+/// The JSON pointer of a member of the value at `parent`, long keys shortened: pointers are for messages.
 [[nodiscard]] std::string child_pointer(std::string_view parent, std::string_view key);
 [[nodiscard]] std::string child_pointer(std::string_view parent, std::size_t index);
 /// Is `pointer` the value at `ancestor`, or inside it?
@@ -34,8 +39,8 @@ struct Document {
 /// The text of a file ("-": standard input). Refuses more than 64 MiB: no scenario is that large.
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
-/// Parses JSON with C++ comments. Errors carry line and column. Refuses nesting deeper than 64 and duplicate
-/// keys, which JSON libraries silently resolve in different ways. O(n log n).
+/// Parses JSON with C++ comments. Errors carry line and column. Refuses NUL bytes, nesting deeper than 64,
+/// and duplicate keys, which JSON libraries silently resolve in different ways. O(n log n).
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const std::string& file);
 
 /// Applies "a.b.0=value" or "/a/b/0=value". Missing objects on the path are created.

@@ -11,12 +11,14 @@ using models::Distribution;
 using models::FamilyInfo;
 using models::Scope;
 
-// The range in which quantiles of every family stay far from overflow.
-constexpr double kMinShape = 0.05;
-constexpr double kMaxShape = 20;
+// The range in which means and quantiles of a family stay far from overflow.
+Bounds shape_bounds(Distribution::Family family) {
+  return family == Distribution::Family::kLognormal ? Bounds{.min = 0.01, .max = 3}
+                                                    : Bounds{.min = 0.2, .max = 20};
+}
+
 // Spans between failures and of repairs: short enough ones would make a run endless.
 constexpr double kMinSpan = 1;
-constexpr double kSecondsPerYear = 365 * 86400.0;
 
 const Section<Observed>& observed_section() {
   using T = Observed;
@@ -49,8 +51,7 @@ Section<DistributionDoc> family_section(const FamilyInfo& info, MeanKey mean) {
   }
   if (!info.shape_parameter.empty()) {
     section.fields.emplace_back(std::string(info.shape_parameter), &T::shape,
-                                real_number({.min = kMinShape, .max = kMaxShape}), "Its shape.",
-                                Example{0.8});
+                                real_number(shape_bounds(info.family)), "Its shape.", Example{0.8});
   }
   return section;
 }
@@ -150,10 +151,15 @@ Kind<std::map<std::string, std::int64_t>> causes_kind() {
   using Causes = std::map<std::string, std::int64_t>;
   const auto count = whole_number(0, kMaxCount);
   return {R"(counts by cause, as in {"Faulty GPU": 148})",
-          {{"type", "object"}, {"additionalProperties", count.schema}},
+          {{"type", "object"}, {"additionalProperties", count.schema}, {"maxProperties", kMaxCauses}},
           [=](const Json& json, const std::string& pointer, Reader& reader) -> std::optional<Causes> {
             if (!json.is_object()) {
               reader.error(pointer, fmt::format("found {}, expected counts by cause", describe(json)));
+              return std::nullopt;
+            }
+            if (json.size() > kMaxCauses) {
+              reader.error(pointer,
+                           fmt::format("found {} causes, expected at most {}", json.size(), kMaxCauses));
               return std::nullopt;
             }
             Causes causes;
@@ -179,14 +185,14 @@ const Section<FailureClassDoc>& failure_class_section() {
       "One way in which hardware or software fails. How often: exactly one of mean_time_between_failures, "
       "rate, "
       "share and causes.",
-      {{"name", &T::name, text(), "Name in results, unique.", Example{"GPU hardware"}},
+      {{"name", &T::name, name_text(), "Name in results, unique.", Example{"GPU hardware"}},
        {"component", &T::component, scope(), "What fails.", Default{"gpu"}},
        {"blast_radius", &T::blast_radius, scope(),
         "What leaves service with it, at least the component. Default: the component."},
        {"mean_time_between_failures", &T::mean_time_between_failures_s,
         quantity_value(Dimension::kTime, {.min = kMinSpan}), "Of one unit of the component.", Example{"5 y"}},
        {"rate", &T::rate_per_s,
-        quantity_value(Dimension::kRate, {.min = 1e-12 / kSecondsPerYear, .max = 1 / kMinSpan}),
+        quantity_value(Dimension::kRate, {.min = 0, .max = 1 / kMinSpan, .above_min = true}),
         "Failures of one unit of the component.", Example{"0.17 /y"}},
        {"share", &T::share, real_number({.min = 1e-9, .max = 1}), "Fraction of the observed interruptions.",
         Example{0.78}},
@@ -214,8 +220,8 @@ const Section<FailuresDoc>& failures_section() {
         choice<InitialAge>("initial age",
                            {{"stationary", InitialAge::kStationary}, {"new", InitialAge::kNew}}),
         "At the start, units are in the middle of their lives, or new.", Default{"stationary"}},
-       {"classes", &T::classes, list_of(object(failure_class_section())), "The ways of failing.",
-        Default{Json::array()}}}};
+       {"classes", &T::classes, list_of(object(failure_class_section()), 0, kMaxClasses),
+        "The ways of failing.", Default{Json::array()}}}};
   return section;
 }
 

@@ -11,12 +11,8 @@
 namespace ntpsim::scenario {
 namespace {
 
-std::string quoted(const std::string& text) {
-  constexpr std::size_t kLongest = 60;
-  return text.size() <= kLongest ? dump(text) : dump(text.substr(0, kLongest)) + "...";
-}
-
 bool within(double value, const Bounds& bounds) {
+  if (bounds.or_zero && value == 0) return true;
   return value <= bounds.max && (bounds.above_min ? value > bounds.min : value >= bounds.min);
 }
 
@@ -26,8 +22,8 @@ std::string range_text(const Bounds& bounds, Format format) {
   const bool has_min = std::isfinite(bounds.min);
   const bool has_max = std::isfinite(bounds.max);
   if (has_min && has_max) {
-    return fmt::format(" {} {} {} {}", bounds.above_min ? "above" : "from", format(bounds.min),
-                       bounds.above_min ? "up to" : "to", format(bounds.max));
+    return fmt::format(" {} {} {} {}{}", bounds.above_min ? "above" : "from", format(bounds.min),
+                       bounds.above_min ? "up to" : "to", format(bounds.max), bounds.or_zero ? " or 0" : "");
   }
   if (has_min) return fmt::format(" {} {}", bounds.above_min ? "above" : "of at least", format(bounds.min));
   return has_max ? fmt::format(" of at most {}", format(bounds.max)) : "";
@@ -65,7 +61,7 @@ bool Reader::good(std::initializer_list<std::string_view> pointers) const {
 }
 
 std::string describe(const Json& json) {
-  if (json.is_string()) return "text " + quoted(json.get_ref<const std::string&>());
+  if (json.is_string()) return "text " + in_quotes(json.get_ref<const std::string&>());
   if (json.is_number()) return "the number " + dump(json);
   if (json.is_array()) return "a list";
   if (json.is_object()) return "an object";
@@ -79,10 +75,15 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
 
 void report_unknown_keys(const Json& object, const std::string& pointer,
                          std::span<const std::string_view> known, Reader& reader) {
+  constexpr std::size_t kMostListed = 50;
+  std::size_t unknown = 0;
   for (const auto& [key, value] : object.items()) {
-    if (std::ranges::find(known, key) != known.end()) continue;
+    if (std::ranges::find(known, key) != known.end() || ++unknown > kMostListed) continue;
     reader.error(child_pointer(pointer, key),
-                 fmt::format("unknown key {}{}", quoted(key), suggestion(key, known)));
+                 fmt::format("unknown key {}{}", in_quotes(key), suggestion(key, known)));
+  }
+  if (unknown > kMostListed) {
+    reader.error(pointer, fmt::format("and {} more unknown keys", unknown - kMostListed));
   }
 }
 
@@ -107,6 +108,37 @@ Kind<std::string> text() {
             return std::nullopt;
           },
           [](const std::string& value) { return Json(value); }};
+}
+
+bool is_name(std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  std::size_t characters = 0;
+  unsigned char last = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    // C0 and DEL; in UTF-8, the second half of C1 stands behind a C2.
+    const bool control = byte < 0x20 || byte == 0x7f || (last == 0xC2 && byte >= 0x80 && byte < 0xA0);
+    if (control) return false;
+    if ((byte & 0xC0U) != 0x80U) ++characters;
+    last = byte;
+  }
+  return characters >= 1 && characters <= kLongest;
+}
+
+Kind<std::string> name_text() {
+  Kind<std::string> kind = text();
+  kind.expected = "text of 1 to 200 characters without control characters";
+  kind.schema["minLength"] = 1;
+  kind.schema["maxLength"] = 200;
+  kind.schema["pattern"] = R"(^[^\u0000-\u001f\u007f]*$)";
+  kind.read = [any = text(), expected = kind.expected](const Json& json, const std::string& pointer,
+                                                       Reader& reader) -> std::optional<std::string> {
+    auto value = any.read(json, pointer, reader);
+    if (!value || is_name(*value)) return value;
+    reader.error(pointer, fmt::format("found {}, expected {}", describe(json), expected));
+    return std::nullopt;
+  };
+  return kind;
 }
 
 Kind<std::int64_t> whole_number(std::int64_t min, std::int64_t max) {
@@ -177,8 +209,11 @@ Kind<double> quantity_value(Dimension dimension, Bounds bounds) {
             }
             const auto value = parse_quantity(json.get_ref<const std::string&>(), dimension);
             if (value && within(*value, bounds)) return *value;
-            reader.error(pointer, value ? fmt::format("found {}, expected {}", describe(json), expected)
-                                        : value.error());
+            // What is wrong with a long text cannot be told in a line.
+            constexpr std::size_t kLongestTold = 80;
+            const bool told = !value && json.get_ref<const std::string&>().size() <= kLongestTold;
+            reader.error(pointer, told ? value.error()
+                                       : fmt::format("found {}, expected {}", describe(json), expected));
             return std::nullopt;
           },
           [dimension](const double& value) { return Json(format_quantity(value, dimension)); }};
@@ -198,7 +233,7 @@ Kind<std::string> name_among(const std::string& what, std::vector<std::string_vi
             const auto& name = json.get_ref<const std::string&>();
             if (std::ranges::find(known, name) != known.end()) return name;
             reader.error(pointer,
-                         fmt::format("unknown {} {}{}", what, quoted(name), suggestion(name, known)));
+                         fmt::format("unknown {} {}{}", what, in_quotes(name), suggestion(name, known)));
             return std::nullopt;
           },
           [](const std::string& name) { return Json(name); }};

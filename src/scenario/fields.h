@@ -35,6 +35,8 @@ class Reader {
   void option_error(std::string message) { diagnostics_.error("command line", "", std::move(message)); }
   /// Makes the value at `pointer` unreliable without a message of its own.
   void mark_bad(std::string pointer) { bad_.push_back(std::move(pointer)); }
+  /// Has nothing been found wrong so far?
+  [[nodiscard]] bool all_good() const { return !diagnostics_.has_errors(); }
   /// May checks rely on the values at these pointers? Not if one, a part of one or its parent was refused.
   [[nodiscard]] bool good(std::initializer_list<std::string_view> pointers) const;
   /// Passes on what was found in another file that this document names.
@@ -130,7 +132,7 @@ struct Field {
   }
 };
 
-/// Reports every key of `object` that is not among `known`.
+/// Reports the keys of `object` that are not among `known`; of very many, the first ones and how many more.
 void report_unknown_keys(const Json& object, const std::string& pointer,
                          std::span<const std::string_view> known, Reader& reader);
 
@@ -183,15 +185,19 @@ struct Section {
   }
 };
 
-/// The numbers from `min` to `max`, or above `min`.
+/// The numbers from `min` to `max`, or above `min`; `or_zero`: and zero.
 struct Bounds {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;
+  bool or_zero = false;
 };
 
 [[nodiscard]] Kind<bool> boolean();
 [[nodiscard]] Kind<std::string> text();
+/// Text that stands in tables and on terminals: 1 to 200 characters, none of them a control character.
+[[nodiscard]] Kind<std::string> name_text();
+[[nodiscard]] bool is_name(std::string_view text);
 [[nodiscard]] Kind<std::int64_t> whole_number(std::int64_t min, std::int64_t max);
 /// A whole number from 0 to 2^64-1.
 [[nodiscard]] Kind<std::uint64_t> word();
@@ -253,15 +259,22 @@ Kind<T> object(const Section<T>& section) {
           [&section](const T& value) { return section.write(value); }};
 }
 
+/// A list. One that is too long is not read at all, so that its errors do not bury that one.
 template <class V>
-Kind<std::vector<V>> list_of(const Kind<V>& element, std::size_t min_size = 0) {
+Kind<std::vector<V>> list_of(const Kind<V>& element, std::size_t min_size, std::size_t max_size) {
   Json schema = {{"type", "array"}, {"items", element.schema}};
   if (min_size > 0) schema["minItems"] = min_size;
+  schema["maxItems"] = max_size;
   return {"a list", schema,
-          [element, min_size](const Json& json, const std::string& pointer, Reader& reader) {
+          [element, min_size, max_size](const Json& json, const std::string& pointer, Reader& reader) {
             std::optional<std::vector<V>> values(std::in_place);
             if (!json.is_array()) {
               reader.error(pointer, "found " + describe(json) + ", expected a list");
+              return values;
+            }
+            if (json.size() > max_size) {
+              reader.error(pointer, "found a list of " + std::to_string(json.size()) + ", expected at most " +
+                                        std::to_string(max_size) + " entries");
               return values;
             }
             if (json.size() < min_size) reader.error(pointer, "found an empty list, expected an entry");

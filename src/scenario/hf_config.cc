@@ -8,6 +8,7 @@
 
 #include "document.h"
 #include "fields.h"
+#include "model_limits.h"
 
 // Key names: transformers' configuration classes. Megatron names: Megatron-Bridge,
 // models/conversion/model_bridge.py.
@@ -16,8 +17,6 @@ namespace ntpsim::scenario {
 namespace {
 
 using models::TransformerSpec;
-
-constexpr std::int64_t kMaxSize = 1'000'000'000;
 
 // Typed access to the keys of a config; a key set to null counts as absent, as it does in transformers.
 class Config {
@@ -30,16 +29,18 @@ class Config {
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
 
-  std::int64_t required(const std::string& key, std::int64_t min = 1) {
+  std::int64_t required(const std::string& key, std::int64_t max = kMaxWidth) {
     const Json* value = find(key);
-    if (value != nullptr) return whole(key, *value, min);
+    constexpr std::int64_t min = 1;
+    if (value != nullptr) return whole(key, *value, min, max);
     error(key, fmt::format("missing; a config of model_type {} needs it", dump(json_["model_type"])));
     return min;
   }
 
-  std::int64_t optional(const std::string& key, std::int64_t fallback, std::int64_t min = 1) {
+  std::int64_t optional(const std::string& key, std::int64_t fallback, std::int64_t min = 1,
+                        std::int64_t max = kMaxWidth) {
     const Json* value = find(key);
-    return value == nullptr ? fallback : whole(key, *value, min);
+    return value == nullptr ? fallback : whole(key, *value, min, max);
   }
 
   bool flag(const std::string& key, bool fallback) {
@@ -56,12 +57,11 @@ class Config {
   [[nodiscard]] const Diagnostics& diagnostics() const { return diagnostics_; }
 
  private:
-  std::int64_t whole(const std::string& key, const Json& value, std::int64_t min) {
+  std::int64_t whole(const std::string& key, const Json& value, std::int64_t min, std::int64_t max) {
     const bool fits = value.is_number_integer() && value.get<double>() >= static_cast<double>(min) &&
-                      value.get<double>() <= static_cast<double>(kMaxSize);
+                      value.get<double>() <= static_cast<double>(max);
     if (fits) return value.get<std::int64_t>();
-    error(key,
-          fmt::format("found {}, expected a whole number from {} to {}", describe(value), min, kMaxSize));
+    error(key, fmt::format("found {}, expected a whole number from {} to {}", describe(value), min, max));
     return min;
   }
 
@@ -74,10 +74,10 @@ class Config {
 // What all families share.
 TransformerSpec dense_model(Config& config) {
   TransformerSpec model;
-  model.num_layers = config.required("num_hidden_layers");
+  model.num_layers = config.required("num_hidden_layers", kMaxLayers);
   model.hidden_size = config.required("hidden_size");
-  model.num_attention_heads = config.required("num_attention_heads");
-  model.num_query_groups = config.optional("num_key_value_heads", model.num_attention_heads);
+  model.num_attention_heads = config.required("num_attention_heads", kMaxHeads);
+  model.num_query_groups = config.optional("num_key_value_heads", model.num_attention_heads, 1, kMaxHeads);
   model.kv_channels =
       config.optional("head_dim", std::max<std::int64_t>(1, model.hidden_size / model.num_attention_heads));
   model.ffn_hidden_size = config.required("intermediate_size");
@@ -99,7 +99,7 @@ void refuse_unless_one(Config& config, const std::string& key, std::string_view 
 TransformerSpec mistral(Config& config) {
   TransformerSpec model = dense_model(config);
   if (config.find("sliding_window") != nullptr) {
-    model.sliding_window = {.window = config.required("sliding_window"), .every = 1};
+    model.sliding_window = {.window = config.required("sliding_window", kMaxWindow), .every = 1};
   }
   return model;
 }
@@ -113,8 +113,8 @@ TransformerSpec qwen3(Config& config) {
 
 TransformerSpec mixtral(Config& config) {
   TransformerSpec model = mistral(config);
-  model.experts = {.num_experts = config.required("num_local_experts"),
-                   .router_topk = config.required("num_experts_per_tok"),
+  model.experts = {.num_experts = config.required("num_local_experts", kMaxExperts),
+                   .router_topk = config.required("num_experts_per_tok", kMaxExperts),
                    .ffn_hidden_size = model.ffn_hidden_size};
   return model;
 }
@@ -132,8 +132,8 @@ std::int64_t leading_dense_layers(Config& config) {
 
 TransformerSpec qwen3_moe(Config& config) {
   TransformerSpec model = qwen3(config);
-  model.experts = {.num_experts = config.required("num_experts"),
-                   .router_topk = config.required("num_experts_per_tok"),
+  model.experts = {.num_experts = config.required("num_experts", kMaxExperts),
+                   .router_topk = config.required("num_experts_per_tok", kMaxExperts),
                    .ffn_hidden_size = config.required("moe_intermediate_size"),
                    .dense_layers = leading_dense_layers(config)};
   refuse_unless_one(config, "decoder_sparse_step", "experts in every other layer only are not modelled");
@@ -142,9 +142,9 @@ TransformerSpec qwen3_moe(Config& config) {
 
 TransformerSpec gpt_oss(Config& config) {
   TransformerSpec model = dense_model(config);
-  model.sliding_window = {.window = config.required("sliding_window"), .every = 2};
-  model.experts = {.num_experts = config.required("num_local_experts"),
-                   .router_topk = config.required("num_experts_per_tok"),
+  model.sliding_window = {.window = config.required("sliding_window", kMaxWindow), .every = 2};
+  model.experts = {.num_experts = config.required("num_local_experts", kMaxExperts),
+                   .router_topk = config.required("num_experts_per_tok", kMaxExperts),
                    .ffn_hidden_size = model.ffn_hidden_size};
   return model;
 }
@@ -160,12 +160,12 @@ TransformerSpec deepseek_v3(Config& config) {
   model.latent_attention = attention;
   model.kv_channels = attention.v_head_dim;
   const std::int64_t expert_width = config.required("moe_intermediate_size");
-  model.experts = {
-      .num_experts = config.required("n_routed_experts"),
-      .router_topk = config.required("num_experts_per_tok"),
-      .ffn_hidden_size = expert_width,
-      .shared_expert_intermediate_size = expert_width * config.optional("n_shared_experts", 0, 0),
-      .dense_layers = config.optional("first_k_dense_replace", 0, 0)};
+  model.experts = {.num_experts = config.required("n_routed_experts", kMaxExperts),
+                   .router_topk = config.required("num_experts_per_tok", kMaxExperts),
+                   .ffn_hidden_size = expert_width,
+                   .shared_expert_intermediate_size =
+                       expert_width * config.optional("n_shared_experts", 0, 0, kMaxExperts),
+                   .dense_layers = config.optional("first_k_dense_replace", 0, 0, kMaxLayers)};
   refuse_unless_one(config, "moe_layer_freq", "experts in every other layer only are not modelled");
   return model;
 }
@@ -194,9 +194,14 @@ void check_experts(Config& config, const TransformerSpec& model) {
     config.error("num_experts_per_tok",
                  fmt::format("found {} of {} experts", experts.router_topk, experts.num_experts));
   }
-  if (experts.dense_layers > model.num_layers) {
+  if (experts.dense_layers >= model.num_layers) {
     config.error("num_hidden_layers", fmt::format("found {} layers, {} of them without experts",
                                                   model.num_layers, experts.dense_layers));
+  }
+  if (experts.shared_expert_intermediate_size > kMaxWidth) {
+    config.error("n_shared_experts",
+                 fmt::format("the shared experts are {} wide together, expected at most {}",
+                             experts.shared_expert_intermediate_size, kMaxWidth));
   }
 }
 
@@ -224,8 +229,8 @@ Result<TransformerSpec> read_hf_config(const Json& json, const std::string& file
   const auto& name = type->get_ref<const std::string&>();
   const auto* const family = std::ranges::find(kFamilies, name, &Family::model_type);
   if (family == kFamilies.end()) {
-    return failure(type_pointer, fmt::format("unknown model_type {}; known: {}", dump(*type),
-                                             fmt::join(kModelTypes, ", ")));
+    return failure(type_pointer,
+                   fmt::format("unknown model_type {}{}", in_quotes(name), suggestion(name, kModelTypes)));
   }
   Config config(json, file, pointer);
   TransformerSpec model = family->read(config);

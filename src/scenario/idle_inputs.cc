@@ -38,17 +38,38 @@ std::vector<std::string_view> readers_of(std::string_view setting) {
   return names;
 }
 
-void warn_of_policy_settings(const Scenario& scenario, Reader& reader) {
+// A setting that cannot affect the result of a scenario, whatever its value.
+struct IdleSetting {
+  std::string_view pointer;
+  std::string reason;
+};
+
+std::vector<IdleSetting> idle_settings(const Scenario& scenario) {
+  std::vector<IdleSetting> idle;
   for (const std::string_view setting : policy_settings()) {
-    if (reader.document().find(setting) == nullptr) continue;
     const bool read = std::ranges::any_of(scenario.policies, [&](const sim::PolicySpec& policy) {
       const PolicyInfo* info = sim::find_policy(policy.name);
       return info == nullptr || reads(*info, setting);
     });
-    if (read) continue;
-    reader.warning(std::string(setting),
-                   fmt::format("no chosen policy reads it, so it has no effect (read by: {})",
-                               fmt::join(readers_of(setting), ", ")));
+    if (!read) {
+      idle.push_back({setting, fmt::format("no chosen policy reads it, so it has no effect (read by: {})",
+                                           fmt::join(readers_of(setting), ", "))});
+    }
+  }
+  const bool memoryless = std::ranges::all_of(scenario.failures.classes, [](const auto& failure) {
+    return failure.lifetime.family() == models::Distribution::Family::kExponential;
+  });
+  if (memoryless) {
+    idle.push_back({"/failures/initial_age", "no class has lives that depend on age, so it has no effect"});
+  }
+  return idle;
+}
+
+void warn_of_settings(const Scenario& scenario, Reader& reader) {
+  for (const IdleSetting& idle : idle_settings(scenario)) {
+    if (!reader.good({"/failures"}) && is_within(idle.pointer, "/failures")) continue;
+    if (reader.document().find(idle.pointer) != nullptr)
+      reader.warning(std::string(idle.pointer), idle.reason);
   }
 }
 
@@ -64,6 +85,17 @@ void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& 
   }
   if (doc.given_sequence_parallel.value_or(false) && training.tensor_model_parallel_size == 1) {
     reader.warning("/training/sequence_parallel", "tensor_model_parallel_size is 1, so it has no effect");
+  }
+  warn_of_overlap(training, reader);
+}
+
+void warn_of_overlap(const models::TrainingSpec& training, Reader& reader) {
+  if (!training.tp_comm_overlap) return;
+  if (training.tensor_model_parallel_size == 1) {
+    reader.warning("/training/tp_comm_overlap", "tensor_model_parallel_size is 1, so it has no effect");
+  } else if (!training.sequence_parallel) {
+    reader.warning("/training/tp_comm_overlap",
+                   "only collectives of sequence_parallel are hidden, so it has no effect");
   }
 }
 
@@ -83,9 +115,25 @@ void warn_of_failures(const ScenarioDoc& doc, const Scenario& scenario, Reader& 
 }  // namespace
 
 void warn_of_idle_inputs(const ScenarioDoc& doc, const Scenario& scenario, Reader& reader) {
-  warn_of_policy_settings(scenario, reader);
+  warn_of_settings(scenario, reader);
   warn_of_training(doc.training, scenario, reader);
   warn_of_failures(doc, scenario, reader);
+}
+
+void leave_out_idle_defaults(const Scenario& scenario, Json& document) {
+  Scenario plain = scenario;
+  plain.job.boost_limit = default_boost_limit(scenario.cluster.system.gpu);
+  ScenarioDoc defaults = to_document(plain);
+  // An empty document is its defaults; what it lacks besides does not matter here.
+  const Document nothing{Json::object(), "", {}};
+  Diagnostics unused;
+  Reader reader(nothing, unused);
+  scenario_section().read(nothing.root, "", defaults, reader);
+  const Json written = scenario_section().write(defaults);
+  for (const IdleSetting& idle : idle_settings(scenario)) {
+    const Json::json_pointer at{std::string(idle.pointer)};
+    if (document.at(at) == written.at(at)) document.at(at.parent_pointer()).erase(at.back());
+  }
 }
 
 }  // namespace ntpsim::scenario

@@ -22,8 +22,9 @@ Result<LoadedScenario> parse_scenario(std::string_view text, const std::string& 
   scenario_section().read(document.root, "", doc, reader);
   Scenario scenario = resolve(doc, options, reader);
   if (diagnostics.has_errors()) return tl::unexpected(std::move(diagnostics));
-  std::string resolved = dump(scenario_section().write(to_document(scenario)), 2);
-  return LoadedScenario{std::move(scenario), std::move(resolved), std::move(diagnostics)};
+  Json resolved = scenario_section().write(to_document(scenario));
+  leave_out_idle_defaults(scenario, resolved);
+  return LoadedScenario{std::move(scenario), dump(resolved, 2), std::move(diagnostics)};
 }
 
 Result<LoadedScenario> load_scenario(const std::string& path, const LoadOptions& options) {

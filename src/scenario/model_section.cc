@@ -34,7 +34,7 @@ const Section<TransformerSpec::SlidingWindow>& sliding_window_section() {
   static const Section<T> section{
       "Sliding window",
       "Sliding-window attention in one layer of every few.",
-      {{"window", &T::window, whole_number(1, kMaxSequences), "Tokens that a query sees.", Example{4096}},
+      {{"window", &T::window, whole_number(1, kMaxWindow), "Tokens that a query sees.", Example{4096}},
        {"every", &T::every, whole_number(1, kMaxLayers), "One layer of this many has the window.",
         Default{1}}}};
   return section;
@@ -45,9 +45,9 @@ const Section<TransformerSpec::Experts>& experts_section() {
   static const Section<T> section{
       "Experts",
       "Mixture of experts.",
-      {{"num_experts", &T::num_experts, whole_number(1, 1'000'000), "Routed experts of a layer.",
+      {{"num_experts", &T::num_experts, whole_number(1, kMaxExperts), "Routed experts of a layer.",
         Example{128}},
-       {"router_topk", &T::router_topk, whole_number(1, 1'000'000), "Experts that a token visits.",
+       {"router_topk", &T::router_topk, whole_number(1, kMaxExperts), "Experts that a token visits.",
         Example{8}},
        {"ffn_hidden_size", &T::ffn_hidden_size, width(), "Width of one expert.", Example{2048}},
        {"shared_expert_intermediate_size", &T::shared_expert_intermediate_size, whole_number(0, kMaxWidth),
@@ -68,17 +68,18 @@ const Section<ModelDoc>& model_section() {
   static const Section<T> section{
       "Model",
       "The dimensions of a decoder-only transformer, under Megatron's names.",
-      {{"name", &T::name, text(), "Name in results.", Default{"inline model"}},
+      {{"name", &T::name, name_text(), "Name in results.", Default{"inline model"}},
        {"source", &T::source, text(), "Where the figures come from.", Default{""}},
        {"num_layers", &T::num_layers, whole_number(1, kMaxLayers), "Transformer layers.", Example{126}},
        {"hidden_size", &T::hidden_size, width(), "Width of the model.", Example{16384}},
-       {"num_attention_heads", &T::num_attention_heads, width(), "Query heads.", Example{128}},
-       {"num_query_groups", &T::given_query_groups, width(), "Key/value heads. Default: num_attention_heads.",
-        Example{8}},
+       {"num_attention_heads", &T::num_attention_heads, whole_number(1, kMaxHeads), "Query heads.",
+        Example{128}},
+       {"num_query_groups", &T::given_query_groups, whole_number(1, kMaxHeads),
+        "Key/value heads. Default: num_attention_heads.", Example{8}},
        {"kv_channels", &T::given_kv_channels, width(),
         "Width of one head. Default: hidden_size / num_attention_heads.", Example{128}},
        {"ffn_hidden_size", &T::ffn_hidden_size, width(), "Width of a dense layer's MLP.", Example{53248}},
-       {"vocab_size", &T::vocab_size, whole_number(1, kMaxCount), "Vocabulary.", Example{128256}},
+       {"vocab_size", &T::vocab_size, width(), "Vocabulary.", Example{128256}},
        {"gated_mlp", &T::gated_mlp, boolean(), "SwiGLU: two up projections.", Default{true}},
        {"untie_embeddings_and_output_weights", &T::untie_embeddings_and_output_weights, boolean(),
         "The output has weights of its own.", Default{true}},
@@ -117,9 +118,9 @@ TransformerSpec complete(const ModelDoc& doc, const std::string& pointer, Reader
                    fmt::format("found {}, expected at most num_experts, which is {}",
                                model.experts->router_topk, model.experts->num_experts));
     }
-    if (model.experts->dense_layers > model.num_layers) {
+    if (model.experts->dense_layers >= model.num_layers) {
       reader.error(at("experts/dense_layers"),
-                   fmt::format("found {}, expected at most num_layers, which is {}",
+                   fmt::format("found {}, expected less than num_layers, which is {}",
                                model.experts->dense_layers, model.num_layers));
     }
   }
@@ -149,13 +150,13 @@ std::string name_from(const std::filesystem::path& path) {
 
 // A model in a file of its own: a Hugging Face config.json, or an object as it may stand in the scenario.
 TransformerSpec read_model_file(const std::string& name, const std::string& pointer, Reader& reader) {
-  const auto failure = [&](const Diagnostics& reasons) {
-    reader.append(reasons);
-    reader.mark_bad(pointer);
-    return TransformerSpec();
-  };
   const std::filesystem::path directory = std::filesystem::path(reader.document().file).parent_path();
   const std::string path = (directory / name).string();
+  const auto failure = [&](const Diagnostics& reasons) {
+    reader.append(reasons);
+    reader.error(pointer, fmt::format("{} names a model file with errors", in_quotes(name)));
+    return TransformerSpec();
+  };
   const auto content = read_text(path);
   if (!content) return failure(content.error());
   auto json = parse_json(*content, path);
@@ -165,7 +166,8 @@ TransformerSpec read_model_file(const std::string& name, const std::string& poin
   Reader file_reader(document, diagnostics);
   TransformerSpec model = read_model_object(document.root, "", file_reader);
   if (diagnostics.has_errors()) return failure(diagnostics);
-  if (document.root.contains("model_type")) model.name = name_from(path);
+  const std::string file_name = name_from(path);
+  if (document.root.contains("model_type") && is_name(file_name)) model.name = file_name;
   return model;
 }
 

@@ -42,11 +42,9 @@ void check_cluster(const sim::ClusterSpec& cluster, Reader& reader) {
   if (!reader.good({"/cluster/system", "/cluster/domain_size"})) return;
   const std::int64_t domain = cluster.system.domain_size;
   if (reader.good({"/cluster/gpus"}) && cluster.gpus % domain != 0) {
-    const std::int64_t below = cluster.gpus / domain * domain;
-    reader.error(
-        "/cluster/gpus",
-        fmt::format("found {} GPUs, expected a multiple of domain_size {}, such as {}", cluster.gpus, domain,
-                    below > 0 ? fmt::format("{} or {}", below, below + domain) : fmt::format("{}", domain)));
+    reader.error("/cluster/gpus",
+                 fmt::format("found {} GPUs, expected a multiple of domain_size {}{}", cluster.gpus, domain,
+                             nearest_multiples(cluster.gpus, domain, kMaxGpus)));
   }
   if (reader.good({"/cluster/gpus_per_tray"}) && domain % cluster.system.gpus_per_tray != 0) {
     reader.error("/cluster/gpus_per_tray", fmt::format("found {}, expected a divisor of domain_size {}",
@@ -72,11 +70,6 @@ sim::ClusterSpec resolve_cluster(const ClusterDoc& doc, Reader& reader) {
 }
 
 // ---- job
-
-double default_boost_limit(const models::GpuSpec& gpu) {
-  constexpr double kUsual = 1.3;
-  return gpu.power_curve.empty() ? 1 : std::min(kUsual, gpu.power_curve.max_power());
-}
 
 sim::JobSpec resolve_job(const ScenarioDoc& doc, const sim::ClusterSpec& cluster, Reader& reader) {
   sim::JobSpec job;
@@ -206,6 +199,21 @@ TrainingDoc to_document(const sim::JobSpec& job) {
 
 }  // namespace
 
+double default_boost_limit(const models::GpuSpec& gpu) {
+  constexpr double kUsual = 1.3;
+  return gpu.power_curve.empty() ? 1 : std::min(kUsual, gpu.power_curve.max_power());
+}
+
+std::string nearest_multiples(std::int64_t value, std::int64_t step, std::int64_t max) {
+  const std::int64_t below = value / step * step;
+  std::string text;
+  for (const std::int64_t multiple : {below, below + step}) {
+    if (multiple >= 1 && multiple <= max)
+      text += fmt::format("{}{}", text.empty() ? ", such as " : " or ", multiple);
+  }
+  return text;
+}
+
 Scenario resolve(const ScenarioDoc& doc, const LoadOptions& options, Reader& reader) {
   Scenario scenario;
   scenario.name = doc.name;
@@ -218,6 +226,7 @@ Scenario resolve(const ScenarioDoc& doc, const LoadOptions& options, Reader& rea
   check_precision(scenario.cluster, scenario.job.training.precision, reader);
   check_boost(scenario, reader);
   check_memory(scenario, reader);
+  check_work(scenario, reader);
   warn_of_idle_inputs(doc, scenario, reader);
   return scenario;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "ntpsim/scenario/scenario.h"
 
 #include "fields.h"
@@ -29,7 +31,19 @@ namespace ntpsim::scenario {
                                                             const sim::ClusterSpec& cluster,
                                                             const models::TrainingSpec& training,
                                                             Reader& reader);
+/// Refuses what would take absurdly long or much memory to simulate, and jobs whose steps take absurdly long.
+void check_work(const Scenario& scenario, Reader& reader);
 /// Warns of inputs that cannot affect the result.
 void warn_of_idle_inputs(const ScenarioDoc& doc, const Scenario& scenario, Reader& reader);
+
+/// Takes from the JSON of `to_document(scenario)` what cannot affect the result and has its default anyway,
+/// so that reading it back gives no warning that the user did not earn.
+void leave_out_idle_defaults(const Scenario& scenario, Json& document);
+
+/// Most power of a boosted GPU, as a fraction of TDP, when the scenario does not say.
+[[nodiscard]] double default_boost_limit(const models::GpuSpec& gpu);
+
+/// ", such as 56 or 64": the multiples of `step` next to `value`, those from 1 to `max`; may be empty.
+[[nodiscard]] std::string nearest_multiples(std::int64_t value, std::int64_t step, std::int64_t max);
 
 }  // namespace ntpsim::scenario

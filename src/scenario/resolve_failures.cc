@@ -91,9 +91,10 @@ models::FailureClass resolve_class(const FailureClassDoc& doc, const FailuresDoc
   }
   const double mean_s = mean_time_between_failures(doc, failures, system);
   constexpr double kShortest = 1;
-  if (mean_s < kShortest) {
+  if (mean_s < kShortest || !std::isfinite(mean_s)) {
     reader.error(pointer,
-                 fmt::format("a {} fails every {} s on average, expected at least {} s between failures",
+                 fmt::format("a {} fails every {} s on average, expected at least {} s between failures and "
+                             "no rate that is all but 0",
                              to_string(doc.component), mean_s, kShortest));
     return failure;
   }
@@ -136,7 +137,8 @@ void check_names(const FailuresDoc& doc, Reader& reader) {
   for (std::size_t i = 0; i < doc.classes.size(); ++i) {
     const std::string pointer = child_pointer(child_pointer(kClasses, i), "name");
     if (!reader.good({pointer}) || names.insert(doc.classes[i].name).second) continue;
-    reader.error(pointer, fmt::format("the name {} is taken by another class", dump(doc.classes[i].name)));
+    reader.error(pointer,
+                 fmt::format("the name {} is taken by another class", in_quotes(doc.classes[i].name)));
   }
 }
 

@@ -42,6 +42,15 @@ std::vector<Chosen> chosen_by(const std::string& name, const std::vector<PolicyD
   return {{plain, ""}};
 }
 
+// What --policies may name.
+std::vector<std::string_view> known_names(const std::vector<PolicyDoc>& docs) {
+  std::vector<std::string_view> names = names_in(sim::policy_table());
+  for (const PolicyDoc& doc : docs) {
+    if (doc.label) names.push_back(*doc.label);
+  }
+  return names;
+}
+
 std::vector<Chosen> choose(const std::vector<PolicyDoc>& docs, const std::vector<std::string>& names,
                            Reader& reader) {
   std::vector<Chosen> chosen;
@@ -50,11 +59,15 @@ std::vector<Chosen> choose(const std::vector<PolicyDoc>& docs, const std::vector
     for (Chosen& each : chosen_by(name, docs)) {
       if (each.pointer.empty() && sim::find_policy(name) == nullptr) {
         reader.option_error(
-            fmt::format("unknown policy {}{}", dump(name), suggestion(name, names_in(sim::policy_table()))));
+            fmt::format("unknown policy {}{}", in_quotes(name), suggestion(name, known_names(docs))));
       } else {
         chosen.push_back(std::move(each));
       }
     }
+  }
+  if (chosen.size() > kMaxPolicies) {
+    reader.option_error(fmt::format("found {} policies, expected at most {}", chosen.size(), kMaxPolicies));
+    chosen.resize(kMaxPolicies);
   }
   return chosen;
 }
@@ -70,7 +83,7 @@ void report(const Chosen& chosen, std::string_view key, std::string message, Rea
 
 // From TP - 1 down to 7/8 of TP, which is as far as losing a few GPUs of a domain goes.
 std::vector<int> default_degrees(int tp) {
-  const int lowest = std::min(tp - 1, (7 * tp + 7) / 8);
+  const int lowest = std::max(std::min(tp - 1, (7 * tp + 7) / 8), tp - static_cast<int>(kMaxReducedDegrees));
   std::vector<int> degrees;
   for (int degree = tp - 1; degree >= lowest; --degree) degrees.push_back(degree);
   return degrees;
@@ -154,7 +167,7 @@ std::vector<sim::PolicySpec> resolve_policies(const ScenarioDoc& doc, const Load
     if (!policy.name.empty() && !labels.insert(policy.label).second) {
       report(chosen, "label",
              fmt::format("the label {} is taken by another policy; give each a label of its own",
-                         dump(policy.label)),
+                         in_quotes(policy.label)),
              reader);
     }
     warn_without_spares(chosen, policy, cluster, training, reader);

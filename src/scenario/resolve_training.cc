@@ -26,12 +26,6 @@ constexpr const char* kGlobalBatch = "/training/global_batch_size";
 constexpr const char* kSeqLength = "/training/seq_length";
 constexpr const char* kModel = "/model";
 
-// "x or y": the multiples of `step` next to `value`, the one below only when it is positive.
-std::string nearest_multiples(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  return below > 0 ? fmt::format("{} or {}", below, below + step) : fmt::format("{}", step);
-}
-
 // The check of one parallel job against one cluster and model. Each check is made only when all the values it
 // needs can be relied on.
 class TrainingCheck {
@@ -55,10 +49,10 @@ class TrainingCheck {
                              virtual_stages));
     }
     if (reader_.good({kSeqLength, kCp}) && training_.seq_length % training_.context_parallel_size != 0) {
-      error(kSeqLength,
-            fmt::format("found {}, expected a multiple of context_parallel_size {}, such as {}",
-                        training_.seq_length, training_.context_parallel_size,
-                        nearest_multiples(training_.seq_length, training_.context_parallel_size)));
+      error(kSeqLength, fmt::format("found {}, expected a multiple of context_parallel_size {}{}",
+                                    training_.seq_length, training_.context_parallel_size,
+                                    nearest_multiples(training_.seq_length, training_.context_parallel_size,
+                                                      kMaxSequences)));
     }
   }
 
@@ -80,14 +74,15 @@ class TrainingCheck {
   /// The batch. Without knowing the number of replicas, microbatches must divide it all the same.
   void check_batch(bool replicas_known) {
     if (!reader_.good({kMicroBatch, kGlobalBatch})) return;
+    check_tokens();
     const std::int64_t replicas = replicas_known ? training_.data_parallel_size : 1;
     const std::int64_t step = training_.micro_batch_size * replicas;
     if (training_.global_batch_size % step == 0) return;
     error(kGlobalBatch,
-          fmt::format("found {}, expected a multiple of micro_batch_size{} = {}{}, such as {}",
+          fmt::format("found {}, expected a multiple of micro_batch_size{} = {}{}{}",
                       training_.global_batch_size, replicas_known ? " x data_parallel_size" : "",
                       training_.micro_batch_size, replicas_known ? fmt::format(" x {}", replicas) : "",
-                      nearest_multiples(training_.global_batch_size, step)));
+                      nearest_multiples(training_.global_batch_size, step, kMaxSequences)));
   }
 
   /// Expert-parallel groups, which may span replicas.
@@ -120,6 +115,15 @@ class TrainingCheck {
   }
 
  private:
+  void check_tokens() {
+    constexpr std::int64_t kMostTokens = 1'000'000'000'000'000;
+    const std::int64_t tokens = training_.global_batch_size * training_.seq_length;
+    if (!reader_.good({kSeqLength}) || tokens <= kMostTokens) return;
+    error(training_.global_batch_size > training_.seq_length ? kGlobalBatch : kSeqLength,
+          fmt::format("global_batch_size x seq_length = {} x {} tokens in a step, expected at most {}",
+                      training_.global_batch_size, training_.seq_length, kMostTokens));
+  }
+
   [[nodiscard]] bool cluster_known() const {
     return reader_.good({"/cluster/system", "/cluster/domain_size"});
   }
@@ -137,7 +141,10 @@ class TrainingCheck {
     if (reader_.good({kTp})) {
       const std::int64_t ranks = training_.tensor_model_parallel_size;
       at_most(kTp, ranks, "number of attention heads", model_.num_attention_heads);
-      at_most(kTp, ranks, "FFN width", model_.ffn_hidden_size);
+      if (model_.moe_layers() < model_.num_layers) at_most(kTp, ranks, "FFN width", model_.ffn_hidden_size);
+      if (model_.experts && model_.experts->shared_expert_intermediate_size > 0) {
+        at_most(kTp, ranks, "width of the shared experts", model_.experts->shared_expert_intermediate_size);
+      }
     }
     // The embedding and the output take the place of a layer each in balanced pipelines (Llama 3 report,
     // section 3.3.2: 126 layers on 16 x 8 chunks).
@@ -163,13 +170,15 @@ class TrainingCheck {
   }
 
   void report_indivisible(std::int64_t groups, std::int64_t groups_per_domain, std::int64_t per_replica) {
-    const std::int64_t domain_step = per_replica / std::gcd(groups_per_domain, per_replica);
-    error("/cluster/gpus",
-          fmt::format(
-              "{} GPUs hold {} TP groups, {} in each domain of {}, which do not divide into replicas of "
-              "TP x PP x CP = {} GPUs; GPU counts that do: {} (or give /training/data_parallel_size)",
-              cluster_.gpus, groups, groups_per_domain, cluster_.system.domain_size, replica_text(),
-              nearest_multiples(cluster_.gpus, domain_step * cluster_.system.domain_size)));
+    const std::int64_t step =
+        per_replica / std::gcd(groups_per_domain, per_replica) * cluster_.system.domain_size;
+    error(
+        "/cluster/gpus",
+        fmt::format(
+            "{} GPUs hold {} TP groups, {} in each domain of {}, which do not divide into replicas of "
+            "TP x PP x CP = {} GPUs; expected a multiple of {} GPUs{} (or give /training/data_parallel_size)",
+            cluster_.gpus, groups, groups_per_domain, cluster_.system.domain_size, replica_text(), step,
+            nearest_multiples(cluster_.gpus, step, kMaxGpus)));
   }
 
   [[nodiscard]] std::string replica_text() const {

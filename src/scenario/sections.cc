@@ -11,7 +11,7 @@ namespace {
 
 using models::GpuSpec;
 
-constexpr std::int64_t kMaxReplications = 10'000'000;
+constexpr std::int64_t kMaxReplications = 1'000'000;
 constexpr double kYear = 365 * 86400.0;
 
 Time whole_seconds(double seconds) {
@@ -25,9 +25,18 @@ Kind<Time> phase() {
   return time_span(Time(), whole_seconds(kYear));
 }
 
-template <class Q>
-Kind<Q> positive(Dimension dimension) {
-  return quantity<Q>(dimension, {.min = 0, .above_min = true});
+// Hardware: wide enough for any, narrow enough that no step time overflows.
+Kind<FlopRate> peak(bool or_zero) {
+  return quantity<FlopRate>(Dimension::kFlopRate, {.min = 1e9, .max = 1e24, .or_zero = or_zero});
+}
+Kind<Bandwidth> bandwidth() {
+  return quantity<Bandwidth>(Dimension::kBandwidth, {.min = 1e6, .max = 1e15});
+}
+Kind<Bytes> memory() {
+  return quantity<Bytes>(Dimension::kBytes, {.min = 1e6, .max = 1e15});
+}
+Kind<Power> power() {
+  return quantity<Power>(Dimension::kPower, {.min = 1, .max = 1e6});
 }
 
 // ---- cluster
@@ -53,7 +62,7 @@ bool is_power_curve(const std::vector<models::PowerPoint>& points) {
 }
 
 Kind<models::PowerCurve> power_curve() {
-  const auto points = list_of(object(power_point_section()));
+  const auto points = list_of(object(power_point_section()), 0, 100);
   return {"a list of power points", points.schema,
           [points](const Json& json, const std::string& pointer, Reader& reader) {
             std::optional<models::PowerCurve> curve(std::in_place);
@@ -74,25 +83,24 @@ Kind<models::PowerCurve> power_curve() {
 }
 
 const Section<GpuSpec>& gpu_section() {
-  const auto fraction = [] { return real_number({.min = 0, .max = 1, .above_min = true}); };
-  const auto peak = [] { return quantity<FlopRate>(Dimension::kFlopRate, {.min = 0}); };
+  const auto fraction = [] { return real_number({.min = 0.01, .max = 1}); };
   static const Section<GpuSpec> section{
       "GPU",
       "A kind of GPU that is not in the catalog. Peaks are dense, without structured sparsity.",
-      {{"name", &GpuSpec::name, text(), "Name in results.", Default{"inline GPU"}},
+      {{"name", &GpuSpec::name, name_text(), "Name in results.", Default{"inline GPU"}},
        {"source", &GpuSpec::source, text(), "Where the figures come from.", Default{""}},
-       {"peak_bf16", &GpuSpec::peak_bf16, positive<FlopRate>(Dimension::kFlopRate), "Dense BF16 peak."},
-       {"peak_fp8", &GpuSpec::peak_fp8, peak(), "Dense FP8 peak; zero where there is none.",
+       {"peak_bf16", &GpuSpec::peak_bf16, peak(false), "Dense BF16 peak."},
+       {"peak_fp8", &GpuSpec::peak_fp8, peak(true), "Dense FP8 peak; zero where there is none.",
         Default{"0 FLOP/s"}},
-       {"peak_fp4", &GpuSpec::peak_fp4, peak(), "Dense FP4 peak; zero where there is none.",
+       {"peak_fp4", &GpuSpec::peak_fp4, peak(true), "Dense FP4 peak; zero where there is none.",
         Default{"0 FLOP/s"}},
        {"attainable", &GpuSpec::attainable, fraction(),
         "Best measured GEMM rate in BF16, as a fraction of the peak.", Default{0.8}},
        {"attainable_fp8", &GpuSpec::attainable_fp8, fraction(), "The same in FP8 and FP4.", Default{0.7}},
-       {"memory", &GpuSpec::memory, positive<Bytes>(Dimension::kBytes), "Memory of one GPU."},
-       {"memory_bandwidth", &GpuSpec::memory_bandwidth, positive<Bandwidth>(Dimension::kBandwidth),
-        "Memory bandwidth.", Example{"3.35 TB/s"}},
-       {"tdp", &GpuSpec::tdp, positive<Power>(Dimension::kPower), "Power at which the peaks hold."},
+       {"memory", &GpuSpec::memory, memory(), "Memory of one GPU."},
+       {"memory_bandwidth", &GpuSpec::memory_bandwidth, bandwidth(), "Memory bandwidth.",
+        Example{"3.35 TB/s"}},
+       {"tdp", &GpuSpec::tdp, power(), "Power at which the peaks hold."},
        {"power_curve", &GpuSpec::power_curve, power_curve(),
         "Speed above TDP, from (1, 1) upwards; a GPU without one cannot be boosted.", Default{Json::array()}},
        {"power_curve_source", &GpuSpec::power_curve_source, text(), "Where the power curve comes from.",
@@ -123,15 +131,15 @@ const Section<ClusterDoc>& cluster_section() {
        {"gpus", &T::gpus, whole_number(1, kMaxGpus),
         "GPUs of the cluster, a whole number of domains. Spare domains of policies come on top.",
         Example{16384}},
-       {"name", &T::name, text(), "Name in results."},
+       {"name", &T::name, name_text(), "Name in results."},
        {"source", &T::source, text(), "Where the figures come from."},
        {"gpu", &T::gpu, gpu(), "A GPU of the catalog, or an inline one."},
        {"domain_size", &T::domain_size, degree(), "GPUs in one scale-up (NVLink) domain.", Example{72}},
        {"gpus_per_tray", &T::gpus_per_tray, degree(),
         "GPUs that leave service together with their tray (host). Inline default: domain_size.", Example{4}},
-       {"nvlink_bandwidth", &T::nvlink_bandwidth, positive<Bandwidth>(Dimension::kBandwidth),
-        "NVLink bandwidth of a GPU, one direction.", Example{"900 GB/s"}},
-       {"nic_bandwidth", &T::nic_bandwidth, positive<Bandwidth>(Dimension::kBandwidth),
+       {"nvlink_bandwidth", &T::nvlink_bandwidth, bandwidth(), "NVLink bandwidth of a GPU, one direction.",
+        Example{"900 GB/s"}},
+       {"nic_bandwidth", &T::nic_bandwidth, bandwidth(),
         "Network bandwidth of a GPU between domains, one direction.", Example{"400 Gbit/s"}},
        {"nvlink_latency", &T::nvlink_latency, latency(),
         "Latency of one step of a collective in a domain. Inline default: 1 us.", Example{"1 us"}},
@@ -267,12 +275,12 @@ const Section<PolicyDoc>& policy_section() {
       "Policy",
       "A way of coping with failures, configured.",
       {{"name", &T::name, policy_name(), "A policy, as `ntpsim list policies` names it."},
-       {"label", &T::label, text(), "Name in results, unique. Default: the name.", Example{"ntp+16"}},
+       {"label", &T::label, name_text(), "Name in results, unique. Default: the name.", Example{"ntp+16"}},
        {"spare_domains", &T::spare_domains, whole_number(0, kMaxGpus),
         "Domains that stand by, on top of the cluster.", Default{0}},
-       {"reduced_degrees", &T::reduced_degrees, list_of(degree(), 1),
+       {"reduced_degrees", &T::reduced_degrees, list_of(degree(), 1, kMaxReducedDegrees),
         "TP degrees that a hurt replica may run at. NTP policies only. Default: down to 7/8 of "
-        "tensor_model_parallel_size.",
+        "tensor_model_parallel_size, at most 64 of them.",
         Example{Json::array({30, 28})}}}};
   return section;
 }
@@ -301,7 +309,7 @@ const Section<ScenarioDoc>& scenario_section() {
       "A cluster, a training job on it, how the cluster fails, and the ways of coping to compare. Quantities "
       "are text with units.",
       {{"$schema", &T::schema, text(), "This schema, for editors."},
-       {"name", &T::name, text(), "Name in results.", Default{"unnamed"}},
+       {"name", &T::name, name_text(), "Name in results.", Default{"unnamed"}},
        {"description", &T::description, text(), "What the scenario stands for.", Default{""}},
        {"cluster", &T::cluster, object(cluster_section()), "The machines."},
        {"model", &T::model, model_kind(),
@@ -320,7 +328,7 @@ const Section<ScenarioDoc>& scenario_section() {
         choice<Minibatch>("minibatch rule", {{"elastic", Minibatch::kElastic}, {"fixed", Minibatch::kFixed}}),
         "May a step train on fewer sequences than the global batch? fixed: the job pauses instead.",
         Default{"elastic"}},
-       {"policies", &T::policies, list_of(policy(), 1), "The ways of coping to compare."},
+       {"policies", &T::policies, list_of(policy(), 1, kMaxPolicies), "The ways of coping to compare."},
        {"horizon", &T::horizon, time_span(whole_seconds(1), whole_seconds(100 * kYear)), "Simulated time.",
         Example{"15 d"}},
        {"replications", &T::replications, whole_number(1, kMaxReplications), "Independent repetitions.",

@@ -9,14 +9,17 @@
 #include "ntpsim/sim/specs.h"
 
 #include "fields.h"
+#include "model_limits.h"
 
 namespace ntpsim::scenario {
 
-// No real input comes near these; they keep every product of sizes within 64 bits.
-inline constexpr std::int64_t kMaxGpus = 100'000'000;
+// No real input comes near these; they keep every product of sizes within 64 bits and every time finite.
+inline constexpr std::int64_t kMaxGpus = 20'000'000;
 inline constexpr std::int64_t kMaxDegree = 4096;
-inline constexpr std::int64_t kMaxLayers = 100'000;
-inline constexpr std::int64_t kMaxWidth = 100'000'000;
+inline constexpr std::size_t kMaxClasses = 100;
+inline constexpr std::size_t kMaxCauses = 100;
+inline constexpr std::size_t kMaxPolicies = 32;
+inline constexpr std::size_t kMaxReducedDegrees = 64;
 inline constexpr std::int64_t kMaxSequences = 1'000'000'000;
 inline constexpr std::int64_t kMaxCount = 1'000'000'000;
 

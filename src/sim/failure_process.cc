@@ -1,5 +1,6 @@
 #include "ntpsim/sim/failure_process.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -22,6 +23,9 @@ constexpr std::size_t kLifeWord = 0;
 constexpr std::size_t kUnitWord = 1;
 constexpr std::size_t kRepairWord = 2;
 
+// Nothing fails or is repaired twice at one instant, so time moves on whatever the distribution.
+constexpr Time kShortestSpan = Time::from_ns(1'000'000);
+
 int gpus_in(Scope scope, const models::SystemSpec& system) {
   switch (scope) {
     case Scope::kGpu:
@@ -35,7 +39,8 @@ int gpus_in(Scope scope, const models::SystemSpec& system) {
 }
 
 Time draw(const Distribution& distribution, std::uint64_t word) {
-  return Time::from_seconds_saturated(distribution.quantile_s(RandomStream::to_uniform(word)));
+  return std::max(kShortestSpan,
+                  Time::from_seconds_saturated(distribution.quantile_s(RandomStream::to_uniform(word))));
 }
 
 }  // namespace
@@ -108,8 +113,9 @@ void FailureProcess::schedule(Time at, const Pending& pending) {
 }
 
 void FailureProcess::schedule_next_arrival(std::uint32_t index) {
-  const Population& population = populations_[index];
-  const RandomStream::Block words = population.stream.block(population.next_block);
+  Population& population = populations_[index];
+  population.arrival = population.stream.block(population.arrivals++);
+  const RandomStream::Block& words = population.arrival;
   const double mean_gap_s = population.failure.lifetime.mean_s() / static_cast<double>(population.units);
   const double gap_s = -mean_gap_s * std::log(RandomStream::to_uniform(words[kLifeWord]));
   const Time gap = Time::from_seconds_saturated(gap_s);
@@ -140,15 +146,14 @@ HealthEvent FailureProcess::event_of(const Population& population, std::uint32_t
 
 std::optional<HealthEvent> FailureProcess::fail_memoryless(const Pending& pending, Time at) {
   Population& population = populations_[pending.population];
-  const RandomStream::Block words = population.stream.block(population.next_block);
-  ++population.next_block;
+  const std::uint64_t repair_word = population.arrival[kRepairWord];
   schedule_next_arrival(pending.population);
   if (population.in_repair[pending.unit]) return std::nullopt;
   if (!population.failure.repair_time) {
     return event_of(population, pending.unit, at, HealthEvent::Kind::kInterruption);
   }
   population.in_repair[pending.unit] = true;
-  const Time repair = draw(*population.failure.repair_time, words[kRepairWord]);
+  const Time repair = draw(*population.failure.repair_time, repair_word);
   if (repair < horizon_ - at) {
     schedule(at + repair, {.population = pending.population, .is_return = true, .unit = pending.unit});
   }

@@ -45,8 +45,9 @@ bool JobSimulation::hits_job(const HealthEvent& event, const ClusterHealth& befo
   if (state_ == State::kPaused) return false;
   const int active = assignment_.active_gpus(before.domain_of(event.first_gpu), configuration_.active_groups);
   if (active == 0) return false;
+  const bool no_spares = active >= before.healthy(before.domain_of(event.first_gpu));
   for (std::int64_t gpu = event.first_gpu; gpu < event.first_gpu + event.gpus; ++gpu) {
-    if (before.in_service(gpu) && before.healthy_before(gpu) < active) return true;
+    if (before.in_service(gpu) && (no_spares || before.healthy_before(gpu) < active)) return true;
   }
   return false;
 }

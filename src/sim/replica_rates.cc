@@ -52,7 +52,7 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
       training.pipeline_model_parallel_size * training.context_parallel_size * replicas_per_unit_;
   batch_ = training.global_batch_size / training.micro_batch_size;
   const StepModel model(cluster.system, job.model, training);
-  for (const int degree : degrees) rates_.push_back({.degree = degree});
+  for (const int degree : degrees) rates_.push_back({.degree = degree, .run_degree = degree});
   invariant(!rates_.empty() && rates_[0].degree == training.tensor_model_parallel_size,
             "the full degree comes first");
   rates_[0].microbatches = training.microbatches();
@@ -60,6 +60,7 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
     boost ? rate_boosted(model, cluster, job, index) : rate_reduced(model, job, index);
   }
   tabulate_steps(model);
+  use_lower_degrees_where_faster();
 }
 
 void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index) {
@@ -104,6 +105,21 @@ void ReplicaRates::tabulate_steps(const StepModel& model) {
   }
 }
 
+// More ranks are not always faster: where units divide badly, a few GPUs of a group had better stand by. The
+// rates that result never rise as degrees fall, which is what packing by degree relies on.
+void ReplicaRates::use_lower_degrees_where_faster() {
+  for (std::size_t index = rates_.size() - 1; index > 1; --index) {
+    const DegreeRate& lower = rates_[index];
+    DegreeRate& higher = rates_[index - 1];
+    const bool faster = lower.microbatches > higher.microbatches ||
+                        (lower.microbatches == higher.microbatches && lower.job_step_s < higher.job_step_s);
+    if (!faster) continue;
+    const int degree = higher.degree;
+    higher = lower;
+    higher.degree = degree;
+  }
+}
+
 // Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but
 // may make every step longer (fewer core ranks sync larger gradient shards), so the best rate may lie at any
 // of them.
@@ -138,7 +154,7 @@ JobConfiguration ReplicaRates::summary(const Packing& packing,
   job.active_groups = packing.replicas * groups_per_replica_;
   job.sequences = (batch_ - packing.missing) * micro_batch_size_;
   const double step_s = rates_[packing.lowest].job_step_s;
-  job.step_time = Time::from_seconds(step_s);
+  job.step_time = Time::from_seconds_saturated(step_s);
   // Shares of the healthy rate: first what longer steps cost, then what the shorter batch leaves undone of
   // the rest.
   const double at_work = std::min(1.0, ideal_step_s() / step_s);
@@ -159,7 +175,7 @@ void ReplicaRates::add_power(const plan::ReplicaAssignment& assignment, JobConfi
     if (rate.power_fraction <= 1) continue;
     const auto groups = static_cast<double>(active);
     job.boosted_groups += groups;
-    job.extra_power_w += groups * rate.degree * (rate.power_fraction - 1) * tdp_w_;
+    job.extra_power_w += groups * rate.run_degree * (rate.power_fraction - 1) * tdp_w_;
   }
 }
 

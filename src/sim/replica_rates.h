@@ -44,6 +44,7 @@ class ReplicaRates {
   void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
                     std::size_t index);
   void tabulate_steps(const StepModel& model);
+  void use_lower_degrees_where_faster();
   [[nodiscard]] JobConfiguration summary(const Packing& packing,
                                          const plan::ReplicaAssignment& assignment) const;
   void add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const;

@@ -45,21 +45,24 @@ TEST_CASE("a group shrinks to the largest allowed degree that fits") {
         std::vector<int>{32, 30, 28});
 }
 
-TEST_CASE("the deficit goes into as few groups as possible") {
+TEST_CASE("as many groups as possible stay whole, and what is left makes one reduced group") {
   const std::vector<int> degrees = {31, 30, 29, 28};
   const DomainPartition partition(64, 32, degrees);
   CHECK(groups(partition, 64) == Runs{{32, 2}});
   CHECK(groups(partition, 63) == Runs{{32, 1}, {31, 1}});
   CHECK(groups(partition, 60) == Runs{{32, 1}, {28, 1}});
-  CHECK(groups(partition, 59) == Runs{{31, 1}, {28, 1}});
-  CHECK(groups(partition, 56) == Runs{{28, 2}});
-  // Two groups of at least 28 need 56: below that one is given up and its GPUs fill the other.
-  CHECK(groups(partition, 55) == Runs{{32, 1}});
+  CHECK(groups(partition, 59) == Runs{{32, 1}});
   CHECK(groups(partition, 31) == Runs{{31, 1}});
   CHECK(groups(partition, 27).empty());
+  const std::vector<int> seven = {7};
+  const DomainPartition rack(72, 8, seven);
+  CHECK(groups(rack, 71) == Runs{{8, 8}, {7, 1}});
+  CHECK(groups(rack, 70) == Runs{{8, 8}});
+  CHECK(groups(rack, 63) == Runs{{8, 7}, {7, 1}});
 }
 
-TEST_CASE("no partition uses more GPUs than are healthy, and none is left that could enlarge a group") {
+TEST_CASE(
+    "no partition uses more GPUs than are healthy, nor has fewer whole groups than giving hurt ones up") {
   for (const int tp : {1, 2, 3, 4, 8}) {
     for (int domain = tp; domain <= 20; ++domain) {
       std::vector<int> degrees;
@@ -76,6 +79,9 @@ TEST_CASE("no partition uses more GPUs than are healthy, and none is left that c
           gpus += run.count * run.degree;
         }
         CHECK(gpus <= healthy);
+        const auto whole = groups(DomainPartition(domain, tp), healthy);
+        const auto mixed = groups(partition, healthy);
+        if (!whole.empty()) CHECK(mixed.front() == whole.front());
         CHECK(gpus >= previous_gpus);
         previous_gpus = gpus;
       }

@@ -13,9 +13,10 @@
 
 namespace ntpsim::analysis {
 
-/// How a policy runs a replica at a reduced TP degree.
+/// How a policy runs a replica whose smallest TP group has fewer GPUs than the TP degree.
 struct ReducedReplica {
-  int degree = 0;
+  int gpus = 0;                ///< of that group
+  int degree = 0;              ///< TP degree that it runs at
   std::int64_t sequences = 0;  ///< per step; 0: not worth running
   double power_fraction = 1;   ///< of TDP
   double step_ratio = 1;       ///< the job's step with such a replica over the healthy one's

@@ -29,6 +29,8 @@ class Accumulator {
   /// Student's t interval of the mean at this confidence, e.g. 0.95; nothing for fewer than two samples.
   [[nodiscard]] std::optional<Interval> interval(double confidence) const;
   [[nodiscard]] Estimate estimate() const;
+  /// The same for a share: the interval is cut to [0, 1], outside of which no share lies.
+  [[nodiscard]] Estimate share_estimate() const;
 
  private:
   std::int64_t count_ = 0;

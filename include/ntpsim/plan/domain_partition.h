@@ -16,11 +16,11 @@ struct GroupRun {
 
 /// How the healthy GPUs of one scale-up domain are cut into TP groups. A domain of S GPUs holds floor(S / t)
 /// groups of the full degree t, and S mod t in-domain spares. The GPUs of a domain reach each other alike, so
-/// any healthy ones make a group: spares are used up first, then groups shrink.
+/// any healthy ones make a group.
 ///
-/// When GPUs are missing, the whole deficit goes into as few groups as possible: one group shrinks down to
-/// the smallest allowed degree before a second one does, and when all groups at their smallest still need too
-/// much, a group is given up and its GPUs fill the others. Fewer hurt groups hold back fewer replicas.
+/// When GPUs are missing, spares are used up first, then as many groups as possible stay whole, and what is
+/// left makes one more group at a reduced degree if it suffices for one. So a domain has at most one hurt
+/// group, and never fewer whole ones than if hurt groups were given up.
 class DomainPartition {
  public:
   /// `reduced_degrees`: degrees below tp_degree that a hurt group may run at, descending; empty when groups

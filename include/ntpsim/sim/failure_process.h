@@ -55,8 +55,9 @@ class FailureProcess {
     int gpus_per_unit = 0;
     int gpus_per_blast = 0;
     bool memoryless = false;
-    std::uint64_t next_block = 0;  // memoryless: of the shared stream
-    std::vector<bool> in_repair;   // memoryless: unit -> is it out
+    RandomStream::Block arrival{};  // memoryless: what decides the next failure
+    std::uint64_t arrivals = 0;     // memoryless: blocks of the stream used
+    std::vector<bool> in_repair;    // memoryless: unit -> is it out
   };
   struct Pending {
     std::uint32_t population = 0;

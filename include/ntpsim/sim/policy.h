@@ -12,9 +12,10 @@
 
 namespace ntpsim::sim {
 
-/// How a replica runs at one TP degree.
+/// How a replica runs whose smallest TP group has this many GPUs.
 struct DegreeRate {
-  int degree = 0;
+  int degree = 0;                 ///< GPUs in the group
+  int run_degree = 0;             ///< TP degree that it runs at: the degree, or a lower one that is faster
   std::int64_t microbatches = 0;  ///< per step and replica; 0: not worth running
   double compute_speed = 1;       ///< relative to TDP
   double power_fraction = 1;      ///< of TDP
