@@ -18,8 +18,8 @@ namespace {
 // Fails the GPUs of a pool one after the other in a random order that depends on the stream only.
 class FailingPool {
  public:
-  FailingPool(std::int64_t gpus, RandomStream stream)
-      : failed_(static_cast<std::size_t>(gpus), false), stream_(std::move(stream)) {}
+  FailingPool(std::int64_t gpus, const RandomStream& stream)
+      : failed_(static_cast<std::size_t>(gpus), false), stream_(stream) {}
 
   template <class Fail>
   void fail_until(std::int64_t count, const Fail& fail) {

@@ -29,7 +29,7 @@ __extension__ using WideNs = __int128;
 class PolicyTotals {
  public:
   void add(const sim::JobResult& job, Time horizon) {
-    const double span = static_cast<double>(horizon.ns());
+    const auto span = static_cast<double>(horizon.ns());
     const auto share = [&](Category category) {
       return static_cast<double>(job.ledger[category].ns()) / span;
     };

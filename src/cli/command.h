@@ -7,7 +7,7 @@
 namespace ntpsim::cli {
 
 // What the process returns to its caller.
-enum class ExitCode : int {
+enum class ExitCode : unsigned char {
   kOk = 0,
   kFailed = 1,    // the work itself failed: the output could not be written, say
   kBadInput = 2,  // wrong usage or a bad input file

@@ -73,6 +73,16 @@ void warn_of_settings(const Scenario& scenario, Reader& reader) {
   }
 }
 
+void warn_of_overlap(const models::TrainingSpec& training, Reader& reader) {
+  if (!training.tp_comm_overlap) return;
+  if (training.tensor_model_parallel_size == 1) {
+    reader.warning("/training/tp_comm_overlap", "tensor_model_parallel_size is 1, so it has no effect");
+  } else if (!training.sequence_parallel) {
+    reader.warning("/training/tp_comm_overlap",
+                   "only collectives of sequence_parallel are hidden, so it has no effect");
+  }
+}
+
 void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& reader) {
   const models::TrainingSpec& training = scenario.job.training;
   if (!scenario.job.model.is_moe() && doc.given_expert_tensor_parallel_size && reader.good({"/model"})) {
@@ -87,16 +97,6 @@ void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& 
     reader.warning("/training/sequence_parallel", "tensor_model_parallel_size is 1, so it has no effect");
   }
   warn_of_overlap(training, reader);
-}
-
-void warn_of_overlap(const models::TrainingSpec& training, Reader& reader) {
-  if (!training.tp_comm_overlap) return;
-  if (training.tensor_model_parallel_size == 1) {
-    reader.warning("/training/tp_comm_overlap", "tensor_model_parallel_size is 1, so it has no effect");
-  } else if (!training.sequence_parallel) {
-    reader.warning("/training/tp_comm_overlap",
-                   "only collectives of sequence_parallel are hidden, so it has no effect");
-  }
 }
 
 bool has_tray_scope(const models::FailureClass& failure) {
@@ -121,14 +121,13 @@ void warn_of_idle_inputs(const ScenarioDoc& doc, const Scenario& scenario, Reade
 }
 
 void leave_out_idle_defaults(const Scenario& scenario, Json& document) {
-  Scenario plain = scenario;
-  plain.job.boost_limit = default_boost_limit(scenario.cluster.system.gpu);
-  ScenarioDoc defaults = to_document(plain);
   // An empty document is its defaults; what it lacks besides does not matter here.
   const Document nothing{Json::object(), "", {}};
   Diagnostics unused;
   Reader reader(nothing, unused);
+  ScenarioDoc defaults;
   scenario_section().read(nothing.root, "", defaults, reader);
+  defaults.power.boost_limit = default_boost_limit(scenario.cluster.system.gpu);
   const Json written = scenario_section().write(defaults);
   for (const IdleSetting& idle : idle_settings(scenario)) {
     const Json::json_pointer at{std::string(idle.pointer)};

@@ -154,7 +154,7 @@ TransformerSpec read_model_file(const std::string& name, const std::string& poin
   const std::string path = (directory / name).string();
   const auto failure = [&](const Diagnostics& reasons) {
     reader.append(reasons);
-    reader.error(pointer, fmt::format("{} names a model file with errors", in_quotes(name)));
+    reader.error(pointer, fmt::format("names the model file {}, which cannot be used", in_quotes(name)));
     return TransformerSpec();
   };
   const auto content = read_text(path);

@@ -128,8 +128,8 @@ json odd_value(RandomStream& random) {
                                            json::array(),
                                            json::object(),
                                            json::array({1, "a"}),
-                                           {{"family", "weibull"}, {"shape", 0.05}},
-                                           {{"family", "lognormal"}, {"mean", "1 d"}, {"sigma", 20}},
+                                           {{"family", "weibull"}, {"shape", 0.2}},
+                                           {{"family", "lognormal"}, {"mean", "1 d"}, {"sigma", 3}},
                                            {{"model_type", "llama"}},
                                            {{"", ""}, {"a/b~c", 1}}};
   return values[random.next_index(values.size())];

@@ -127,7 +127,7 @@ TEST_CASE("what a config holds must make sense and be modelled") {
   CHECK(with("llama", R"("num_key_value_heads": 5)") ==
         "error: config.json: /num_key_value_heads: found 5, which does not divide num_attention_heads 32");
   CHECK(with("llama", R"("head_dim": "64")") ==
-        "error: config.json: /head_dim: found text \"64\", expected a whole number from 1 to 1000000000");
+        "error: config.json: /head_dim: found text \"64\", expected a whole number from 1 to 10000000");
   CHECK(with("llama", R"("head_dim": -64)").find("found the number -64") != std::string::npos);
   CHECK(with("qwen3", R"("use_sliding_window": true)").find("/use_sliding_window: ") != std::string::npos);
   CHECK(with("qwen3_moe", R"("num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
@@ -135,6 +135,33 @@ TEST_CASE("what a config holds must make sense and be modelled") {
             .find("/decoder_sparse_step: found 2") != std::string::npos);
   CHECK(with("mixtral", R"("num_local_experts": 8, "num_experts_per_tok": 9)") ==
         "error: config.json: /num_experts_per_tok: found 9 of 8 experts");
+}
+
+TEST_CASE("a config has the limits of inline models") {
+  const auto error = [](const std::string& type, const std::string& more) {
+    const auto lines = errors_of(R"({"model_type": ")" + type + "\", " + kDense + ", " + more + "}");
+    REQUIRE(lines.size() == 1);
+    return lines.front();
+  };
+  CHECK(error("mixtral", R"("num_local_experts": 100001, "num_experts_per_tok": 2)")
+            .ends_with("expected a whole number from 1 to 100000"));
+  CHECK(error("llama", R"("num_key_value_heads": 100001)").find("/num_key_value_heads: found") !=
+        std::string::npos);
+  const std::string moe = R"("num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64)";
+  std::string layers;
+  for (int i = 0; i < 32; ++i) layers += (i > 0 ? "," : "") + std::to_string(i);
+  CHECK(error("qwen3_moe", moe + ", \"mlp_only_layers\": [" + layers + "]") ==
+        "error: config.json: /num_hidden_layers: found 32 layers, 32 of them without experts");
+  CHECK(error("deepseek_v3", R"("kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+          "v_head_dim": 96, "moe_intermediate_size": 1000000, "n_routed_experts": 64,
+          "n_shared_experts": 11, "num_experts_per_tok": 6)")
+            .find("/n_shared_experts: the shared experts are 11000000 wide") != std::string::npos);
+}
+
+TEST_CASE("a mistyped model_type is named with the nearest") {
+  CHECK(errors_of(R"({"model_type": "lama"})") ==
+        std::vector<std::string>{
+            "error: config.json: /model_type: unknown model_type \"lama\"; did you mean \"llama\"?"});
 }
 
 TEST_CASE("an unknown model_type lists those known") {
@@ -169,8 +196,12 @@ TEST_CASE("a scenario takes a config by its path, relative to itself, or inline"
 
   const auto broken = scenario::parse_scenario(text, name, {.sets = {"model=broken.json"}, .policies = {}});
   REQUIRE_FALSE(broken);
-  CHECK(broken.error().items().size() == 5);
-  for (const auto& each : broken.error().items()) CHECK(each.file == (folder / "broken.json").string());
+  REQUIRE(broken.error().items().size() == 6);
+  for (const auto& each : broken.error().items()) {
+    CHECK((each.file == (folder / "broken.json").string() || each == broken.error().items().back()));
+  }
+  CHECK(to_string(broken.error().items().back()) ==
+        "error: --set: /model: names the model file \"broken.json\", which cannot be used");
   CHECK(std::ranges::any_of(broken.error().items(), [](const Diagnostic& each) {
     return each.pointer == "/hidden_size" && each.message.find("found text \"x\"") != std::string::npos;
   }));

@@ -59,7 +59,8 @@ TEST_CASE("syntax errors name the line and the column of the character in the wa
       {std::string("\x7f"
                    "ELF\0\1\2",
                    7),
-       "line 1, column 1: "},
+       "line 1, column 5: a NUL byte"},
+      {std::string("{}\n\0{}", 6), "line 2, column 1: a NUL byte"},
       {"", "line 1, column 1: the file is empty"},
       {" \n\t\n", "line 1, column 1: the file is empty"},
       {"\xFF\xFE{\0}\0", "line 1, column 1: this is UTF-16"},
@@ -83,9 +84,11 @@ TEST_CASE("a UTF-8 byte order mark and comments are let through") {
 TEST_CASE("nesting deeper than 64 levels is refused, however deep") {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(contains(only_error(nested(64)).message, "found a list, expected an object"));
-  CHECK(only_error(nested(65)).message == "nested deeper than 64 levels");
-  CHECK(only_error(nested(1'000'000)).message == "nested deeper than 64 levels");
-  CHECK(only_error(std::string(1'000'000, '[')).message == "nested deeper than 64 levels");
+  CHECK(only_error(nested(65)).message == "line 1, column 65: nested deeper than 64 levels");
+  CHECK(only_error("{\n// [\n\"a[\": " + nested(64) + "}").message ==
+        "line 3, column 71: nested deeper than 64 levels");
+  CHECK(only_error(nested(1'000'000)).message == "line 1, column 65: nested deeper than 64 levels");
+  CHECK(only_error(std::string(1'000'000, '[')).message == "line 1, column 65: nested deeper than 64 levels");
 }
 
 TEST_CASE("a duplicate key is named where it stands; equal keys of different objects are none") {
@@ -110,12 +113,13 @@ TEST_CASE("files that cannot be read give the system's reason") {
     const auto loaded = scenario::load_scenario(path, {});
     REQUIRE_FALSE(loaded);
     REQUIRE(loaded.error().items().size() == 1);
-    CHECK(loaded.error().items().front().file == path);
+    CHECK(loaded.error().items().front().file == (path.empty() ? "''" : path));
     return loaded.error().items().front().message;
   };
   CHECK(reason(NTPSIM_SOURCE_DIR "/scenarios/none.json") == "cannot read it: No such file or directory");
   CHECK(reason(NTPSIM_SOURCE_DIR "/scenarios") == "cannot read it: Is a directory");
   CHECK(reason("") == "cannot read it: No such file or directory");
+  CHECK(reason(std::string("a\0b", 3)) == "cannot read it: its name holds a NUL byte");
 }
 
 TEST_CASE("--set takes dotted paths and JSON pointers, through lists too, in order") {
@@ -124,7 +128,7 @@ TEST_CASE("--set takes dotted paths and JSON pointers, through lists too, in ord
   CHECK(with_sets({"failures.classes.0.repair_time=2 d"}).failures.classes[0].repair_time->mean_s() ==
         172800);
   CHECK(with_sets({"/failures/classes/2/name=a=b"}).failures.classes[2].name == "a=b");
-  CHECK(with_sets({"name="}).name.empty());
+  CHECK(with_sets({"description="}).description.empty());
   CHECK(with_sets({"name=\"8\""}).name == "8");
   // Objects that are not there are created.
   CHECK(with_sets({"recovery.detection=7 s"}).job.recovery.detection == Time::from_seconds(7));
@@ -172,4 +176,8 @@ TEST_CASE("an error in a value that --set put there names --set, others the file
   CHECK(to_string(other[0]).starts_with("error: --set: /training/global_batch_size: missing"));
   CHECK(to_string(other[1]).starts_with("error: --set: /training/seq_length: missing"));
   CHECK(to_string(other[2]).starts_with("error: " + kSmall + ": /policies/3: ntp needs"));
+  // Rules between the members of an object name --set when it touched any of them.
+  const auto rule = set_diagnostics({"failures.classes.1.share=0.5"});
+  REQUIRE(rule.size() == 1);
+  CHECK(to_string(rule[0]).starts_with("error: --set: /failures/classes/1: found 2 of"));
 }

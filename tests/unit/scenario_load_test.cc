@@ -116,7 +116,7 @@ TEST_CASE("reading the resolved scenario gives the same scenario and the same re
   check(loaded("small", {"failures.classes.0.distribution={\"family\":\"gamma\",\"shape\":1.7}",
                          "failures.classes.1.repair_time=none", "failures.classes.1.rate=1e-7 /y",
                          "seed=18446744073709551615", "horizon=31.0000001 d", "cluster.nic_latency=3.4 us",
-                         "power.boost_limit=1.1", "name=a\n\"b\""}));
+                         "power.boost_limit=1.1", "description=a\n\"b\""}));
   check(loaded("small", {"model=deepseek-v3", "cluster.gpus=1024", "training.global_batch_size=128",
                          "training.tensor_model_parallel_size=1", "training.expert_model_parallel_size=16",
                          "training.pipeline_model_parallel_size=8", "policies=[\"dp_drop\"]"}));
@@ -422,13 +422,13 @@ TEST_CASE("all violations are reported at once") {
   const auto lines = said(
       "small", {"training.seq_lenght=1", "training.micro_batch_size=0", "horizon=5", "cluster.gpus=\"8\"",
                 "failures.classes.1.component=rack", "seed=-1", "training.precision=fp4",
-                "checkpoint.save=-1 s", "policies.0=dpdrop", "replications=10000001", "minibatch=8"});
+                "checkpoint.save=-1 s", "policies.0=dpdrop", "replications=1000001", "minibatch=8"});
   CHECK(std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with("error"); }) ==
         11);
 }
 
 TEST_CASE("sizes at their limits do not overflow") {
-  check_says(said("small", {"cluster.gpus=9223372036854775807"}), "from 1 to 100000000");
+  check_says(said("small", {"cluster.gpus=9223372036854775807"}), "from 1 to 20000000");
   check_says(said("small", {"cluster.gpus=18446744073709551615"}), "found the number 18446744073709551615");
   check_says(said("small", {"seed=18446744073709551616"}),
              "expected a whole number from 0 to 18446744073709551615");
@@ -436,11 +436,222 @@ TEST_CASE("sizes at their limits do not overflow") {
         std::numeric_limits<std::uint64_t>::max());
   check_says(
       said("small",
-           {"cluster.gpus=100000000", "cluster.domain_size=4096", "cluster.gpus_per_tray=4096",
+           {"cluster.gpus=20000000", "cluster.domain_size=4096", "cluster.gpus_per_tray=4096",
             "training.tensor_model_parallel_size=4096", "training.pipeline_model_parallel_size=4096",
             "training.virtual_pipeline_model_parallel_size=4096", "training.context_parallel_size=4096",
             "training.expert_model_parallel_size=4096", "training.expert_tensor_parallel_size=4096",
-            "training.data_parallel_size=100000000", "training.micro_batch_size=1000000000",
+            "training.data_parallel_size=20000000", "training.micro_batch_size=1000000000",
             "training.global_batch_size=1000000000", "training.seq_length=1000000000"}),
       "error");
+}
+
+TEST_CASE("hardware has bounds, and peaks that a GPU may lack can be zero") {
+  const auto gpu_with = [](const std::string& key, const std::string& value) {
+    const std::string gpu =
+        R"(cluster.gpu={"peak_bf16": "1 PFLOP/s", "memory": "80 GB", "memory_bandwidth": "3 TB/s", "tdp": "1 kW"})";
+    return said("small", {gpu, "cluster.gpu." + key + "=" + value}, {"ntp"});
+  };
+  CHECK(gpu_with("peak_fp8", "0 FLOP/s").empty());
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, std::string>>{{"peak_bf16", "0 FLOP/s"},
+                                                        {"peak_bf16", "1e300 FLOP/s"},
+                                                        {"peak_fp8", "1 FLOP/s"},
+                                                        {"peak_fp8", "1e25 FLOP/s"},
+                                                        {"attainable", "0.001"},
+                                                        {"memory", "1 kB"},
+                                                        {"memory", "1e16 B"},
+                                                        {"memory_bandwidth", "1e-3 B/s"},
+                                                        {"memory_bandwidth", "1e16 B/s"},
+                                                        {"tdp", "0.5 W"},
+                                                        {"tdp", "2 MW"}}) {
+    CAPTURE(key);
+    CAPTURE(value);
+    CHECK(any_holds(gpu_with(key, value), "error /cluster/gpu/" + key + ": "));
+  }
+  check_says(said("small", {"cluster.nic_bandwidth=1 kB/s"}), "error /cluster/nic_bandwidth: found text");
+  check_says(said("small", {"cluster.nvlink_bandwidth=1e300 B/s"}), "error /cluster/nvlink_bandwidth: found");
+}
+
+TEST_CASE("a step has limits in tokens and in time") {
+  check_says(said("small", {"training.global_batch_size=1000000000", "training.seq_length=1000000001"}),
+             "error /training/seq_length: found the number 1000000001");
+  check_says(
+      said("small", {"training.global_batch_size=1000000000", "training.seq_length=8000000"}),
+      "error /training/global_batch_size: global_batch_size x seq_length = 1000000000 x 8000000 tokens");
+  check_says(said("small", {"training.global_batch_size=6400000"}),
+             "error /training: one step of the healthy job takes ");
+}
+
+TEST_CASE("the work to simulate has limits, and the message names what to lower") {
+  check_says(said("small", {"policies.2.spare_domains=2600000"}),
+             "are 20800128 GPUs, expected at most 20000000; lower spare_domains");
+  check_says(said("small", {"replications=1000000", "horizon=10 y"}),
+             "error /replications: would simulate about");
+  check_says(said("small", {"failures.classes.1.rate=0.9 /s", "horizon=100 y"}),
+             "most of them of class \"host\"; expected at most 2e+09 in all; shorten the horizon");
+  const auto plain = [](std::vector<std::string> sets) {
+    const std::string system = R"(cluster={"gpu": "b200", "domain_size": 1, "gpus": 4194304,
+                                 "nvlink_bandwidth": "900 GB/s", "nic_bandwidth": "400 Gbit/s"})";
+    sets.insert(sets.begin(),
+                {system, "model=llama3-8b", "training.tensor_model_parallel_size=1",
+                 "training.pipeline_model_parallel_size=4", "training.global_batch_size=1048576",
+                 "failures.classes=[]", "training.seq_length=1024"});
+    return said("small", std::move(sets));
+  };
+  const auto policies = [](int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) {
+      list += (list.empty() ? "" : ", ") + (R"({"name": "dp_drop", "label": "p)" + std::to_string(i) + "\"}");
+    }
+    return "policies=[" + list + "]";
+  };
+  CHECK_FALSE(any_holds(plain({policies(23)}), "error"));
+  check_says(plain({policies(24)}), "100663296 domains to simulate, expected at most 100000000");
+  check_says(plain({policies(24)}), "lower the number of policies");
+  check_says(plain({policies(33)}), "error /policies: found a list of 33, expected at most 32 entries");
+  check_says(said("small", {}, std::vector<std::string>(33, "ntp")),
+             "found 33 policies, expected at most 32");
+}
+
+TEST_CASE("many reduced degrees: the first 64 by default, at most 64 given") {
+  const std::vector<std::string> wide = {
+      R"(cluster={"gpu": "b200", "domain_size": 1024, "gpus": 4096,
+          "nvlink_bandwidth": "900 GB/s", "nic_bandwidth": "400 Gbit/s"})",
+      R"(model={"num_layers": 4, "hidden_size": 65536, "num_attention_heads": 1024,
+          "ffn_hidden_size": 65536, "vocab_size": 32000})",
+      "training.tensor_model_parallel_size=1024", "training.pipeline_model_parallel_size=1"};
+  const auto degrees = scenario_of("small", wide, {"ntp"}).policies[0].reduced_degrees;
+  CHECK(degrees.size() == 64);
+  CHECK(degrees.front() == 1023);
+  CHECK(degrees.back() == 960);
+  std::string list;
+  for (int i = 1; i <= 65; ++i) list += (list.empty() ? "" : ",") + std::to_string(i);
+  check_says(said("small", {R"(policies.3={"name":"ntp","reduced_degrees":[)" + list + "]}"}),
+             "/policies/3/reduced_degrees: found a list of 65, expected at most 64 entries");
+}
+
+TEST_CASE("shapes stay where means and quantiles make sense") {
+  const auto shape = [](const std::string& family, const std::string& key, const std::string& value) {
+    return said("small", {R"(failures.classes.0.distribution={"family": ")" + family + R"(", ")" + key +
+                          "\": " + value + "}"});
+  };
+  for (const std::string family : {"weibull", "gamma"}) {
+    CHECK(shape(family, "shape", "0.2").empty());
+    CHECK(shape(family, "shape", "20").empty());
+    check_says(shape(family, "shape", "0.19"), "/distribution/shape: found the number 0.19");
+    check_says(shape(family, "shape", "20.1"), "expected a number from 0.2 to 20");
+  }
+  CHECK(shape("lognormal", "sigma", "0.01").empty());
+  CHECK(shape("lognormal", "sigma", "3").empty());
+  check_says(shape("lognormal", "sigma", "3.1"), "expected a number from 0.01 to 3");
+  check_says(shape("lognormal", "sigma", "0.001"), "expected a number from 0.01 to 3");
+}
+
+TEST_CASE("a rate may be as small as any") {
+  const Scenario rare = scenario_of("small", {"failures.classes.1.rate=1e-200 /y"});
+  CHECK(rare.failures.classes[1].lifetime.mean_s() == doctest::Approx(365 * kDay * 1e200));
+  check_says(said("small", {"failures.classes.1.rate=0 /y"}), "error /failures/classes/1/rate: found text");
+  check_says(said("small", {"failures.classes.1.rate=1e-310 /s"}), "error /failures/classes/1");
+}
+
+TEST_CASE("a resolved scenario gives no warning that the original did not give, under any policy") {
+  for (const std::string& name : kShipped) {
+    for (const sim::PolicyInfo& policy : sim::policy_table()) {
+      CAPTURE(name);
+      CAPTURE(policy.name);
+      const LoadOptions options{{}, {std::string(policy.name)}};
+      const auto first = scenario::load_scenario(path_of(name), options);
+      REQUIRE(first);
+      const auto second = scenario::parse_scenario(first->resolved_json, "resolved.json", {});
+      REQUIRE(second);
+      check_equal(first->scenario, second->scenario);
+      CHECK(first->resolved_json == second->resolved_json);
+      std::vector<std::string> known;
+      for (const Diagnostic& each : first->warnings.items()) known.push_back(each.message);
+      for (const Diagnostic& each : second->warnings.items()) {
+        CAPTURE(to_string(each));
+        CHECK(std::ranges::find(known, each.message) != known.end());
+      }
+    }
+  }
+}
+
+TEST_CASE("overlap and age without effect are named") {
+  check_says(said("small", {"training.tp_comm_overlap=true", "training.sequence_parallel=false"}),
+             "warning /training/tp_comm_overlap: only collectives of sequence_parallel are hidden");
+  check_says(said("small",
+                  {"training.tp_comm_overlap=true", "training.tensor_model_parallel_size=1",
+                   "training.pipeline_model_parallel_size=16"},
+                  {"dp_drop"}),
+             "warning /training/tp_comm_overlap: tensor_model_parallel_size is 1");
+  CHECK(said("small", {"training.tp_comm_overlap=true"}).empty());
+  CHECK(said("small", {"failures.initial_age=new"}).empty());
+  const std::string idle = "warning /failures/initial_age: no class has lives that depend on age";
+  check_says(said("small", {"failures.initial_age=new", "failures.classes.0.distribution=exponential"}),
+             idle);
+  check_says(said("small", {"failures={\"initial_age\": \"stationary\"}"}), idle);
+}
+
+TEST_CASE("layers and experts must fit each other") {
+  const auto moe = [](const std::string& dense, const std::string& shared) {
+    return said("small",
+                {R"(model={"num_layers": 80, "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 9,
+        "ffn_hidden_size": 4, "experts": {"num_experts": 8, "router_topk": 2, "ffn_hidden_size": 64,
+        "dense_layers": )" +
+                 dense + R"(, "shared_expert_intermediate_size": )" + shared + "}}"},
+                {"dp_drop"});
+  };
+  CHECK_FALSE(any_holds(moe("0", "0"), "error"));
+  check_says(moe("1", "0"), "found 8, expected at most 4, the FFN width");
+  check_says(moe("0", "6"), "found 8, expected at most 6, the width of the shared experts");
+  check_says(moe("80", "0"), "error /model/experts/dense_layers: found 80, expected less than num_layers");
+}
+
+TEST_CASE("names are short and printable; descriptions hold anything") {
+  const std::string expected = "expected text of 1 to 200 characters without control characters";
+  for (const std::string bad : {std::string(), std::string("a\nb"), std::string("\x1b[31m"),
+                                std::string("a\x7f"), std::string("a\xC2\x9b"), std::string(201, 'x')}) {
+    CAPTURE(bad);
+    check_says(said("small", {"name=" + bad}), "error /name: found text ");
+    check_says(said("small", {"name=" + bad}), expected);
+    check_says(said("small", {"cluster.name=" + bad}), "error /cluster/name: ");
+    check_says(said("small", {"failures.classes.0.name=" + bad}), "error /failures/classes/0/name: ");
+    check_says(said("small", {"policies.2.label=" + bad}), "error /policies/2/label: ");
+    CHECK(scenario_of("small", {"description=" + bad}).description == bad);
+  }
+  std::string widest;
+  for (int i = 0; i < 200; ++i) widest += "\xC3\xA9";
+  CHECK(scenario_of("small", {"name=" + widest}).name == widest);
+}
+
+TEST_CASE("messages cut and escape what users wrote") {
+  const std::string longest(10'000, 'x');
+  for (const std::string& line : said("small", {"training." + longest + "=1", "minibatch=" + longest,
+                                                "horizon=" + longest, "name=" + longest})) {
+    CAPTURE(line);
+    CHECK(line.size() < 400);
+    CHECK(line.find("xxx...\"") != std::string::npos);
+  }
+  check_says(said("small", {"minibatch=\"\\u001b\\n\""}), "unknown minibatch rule \"\\u001b\\n\"");
+  // Cut between characters, never within one.
+  std::string wide = "x";
+  for (int i = 0; i < 100; ++i) wide += "\xC3\xA9";
+  for (const std::string& line : said("small", {"minibatch=" + wide})) {
+    CHECK(line.find("\xC3\xA9...\"") != std::string::npos);
+    CHECK(line.find("\xEF\xBF\xBD") == std::string::npos);
+  }
+  std::string keys;
+  for (int i = 0; i < 100'000; ++i) keys += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+  const auto lines = said("small", {"recovery={" + keys + "}"});
+  CHECK(lines.size() == 51);
+  CHECK(lines.back() == "error /recovery: and 99950 more unknown keys");
+}
+
+TEST_CASE("suggestions are what would be accepted") {
+  check_says(said("small", {"policies=[{\"name\":\"ntp\",\"label\":\"wide spares\"}]"}, {"wide spare"}),
+             "unknown policy \"wide spare\"; did you mean \"wide spares\"?");
+  const auto lines =
+      said("small", {"cluster.gpus=19999999", "cluster.domain_size=4096", "cluster.gpus_per_tray=1"});
+  check_says(lines, "expected a multiple of domain_size 4096, such as 19996672");
+  CHECK_FALSE(any_holds(lines, "20000768"));
 }

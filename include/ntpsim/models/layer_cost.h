@@ -147,9 +147,9 @@ class LayerCost {
     Span& operator+=(Span other);
   };
   struct Gemm {
-    double rows;
-    double outputs;
-    double inputs;
+    double rows = 0;
+    double outputs = 0;
+    double inputs = 0;
     double count = 1;  ///< of such GEMMs, grouped
   };
 

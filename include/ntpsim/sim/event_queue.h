@@ -21,7 +21,7 @@ class EventQueue {
  public:
   struct Event {
     Time at;
-    std::uint64_t order;  // priority in the top byte, sequence number below it
+    std::uint64_t order = 0;  // priority in the top byte, sequence number below it
     Payload payload;
   };
 
