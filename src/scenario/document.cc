@@ -76,11 +76,11 @@ class TrackedIterator {
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder(std::string_view text, const std::string& file)
-      : text_(text), file_(file), reached_(text.data()) {}
+      : text_(text), file_(file), reached_(text.begin()) {}
 
   void parse() {
-    const TrackedIterator begin(text_.data(), &reached_);
-    const TrackedIterator end(text_.data() + text_.size(), &reached_);
+    const TrackedIterator begin(text_.begin(), &reached_);
+    const TrackedIterator end(text_.end(), &reached_);
     Json::sax_parse(begin, end, this, nlohmann::detail::input_format_t::json, true, true);
   }
 
@@ -156,7 +156,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool open(Json value) {
     if (levels_.size() == kMaxDepth) {
-      const auto bracket = static_cast<std::size_t>(reached_ - text_.data()) - 1;
+      const auto bracket = static_cast<std::size_t>(reached_ - text_.begin()) - 1;
       diagnostics_.error(
           file_, "", fmt::format("{}: nested deeper than {} levels", place_of(text_, bracket), kMaxDepth));
       return false;

@@ -31,10 +31,10 @@ class Config {
 
   std::int64_t required(const std::string& key, std::int64_t max = kMaxWidth) {
     const Json* value = find(key);
-    constexpr std::int64_t min = 1;
-    if (value != nullptr) return whole(key, *value, min, max);
+    constexpr std::int64_t kMin = 1;
+    if (value != nullptr) return whole(key, *value, kMin, max);
     error(key, fmt::format("missing; a config of model_type {} needs it", dump(json_["model_type"])));
-    return min;
+    return kMin;
   }
 
   std::int64_t optional(const std::string& key, std::int64_t fallback, std::int64_t min = 1,
@@ -54,6 +54,8 @@ class Config {
     diagnostics_.error(file_, child_pointer(pointer_, key), std::move(message));
   }
 
+  /// May checks rely on the values read so far?
+  [[nodiscard]] bool good() const { return !diagnostics_.has_errors(); }
   [[nodiscard]] const Diagnostics& diagnostics() const { return diagnostics_; }
 
  private:
@@ -83,7 +85,7 @@ TransformerSpec dense_model(Config& config) {
   model.ffn_hidden_size = config.required("intermediate_size");
   model.vocab_size = config.required("vocab_size");
   model.untie_embeddings_and_output_weights = !config.flag("tie_word_embeddings", false);
-  if (model.num_attention_heads % model.num_query_groups != 0) {
+  if (config.good() && model.num_attention_heads % model.num_query_groups != 0) {
     config.error("num_key_value_heads", fmt::format("found {}, which does not divide num_attention_heads {}",
                                                     model.num_query_groups, model.num_attention_heads));
   }
@@ -188,7 +190,7 @@ constexpr auto kModelTypes = [] {
 }();
 
 void check_experts(Config& config, const TransformerSpec& model) {
-  if (!model.experts) return;
+  if (!model.experts || !config.good()) return;
   const TransformerSpec::Experts& experts = *model.experts;
   if (experts.router_topk > experts.num_experts) {
     config.error("num_experts_per_tok",
@@ -235,7 +237,7 @@ Result<TransformerSpec> read_hf_config(const Json& json, const std::string& file
   Config config(json, file, pointer);
   TransformerSpec model = family->read(config);
   check_experts(config, model);
-  if (config.diagnostics().has_errors()) return tl::unexpected(config.diagnostics());
+  if (!config.good()) return tl::unexpected(config.diagnostics());
   model.name = name;
   model.source = "Hugging Face config.json";
   return model;

@@ -114,12 +114,12 @@ TransformerSpec complete(const ModelDoc& doc, const std::string& pointer, Reader
   }
   if (model.experts && reader.good({at("experts"), at("num_layers")})) {
     if (model.experts->router_topk > model.experts->num_experts) {
-      reader.error(at("experts/router_topk"),
+      reader.error(child_pointer(at("experts"), "router_topk"),
                    fmt::format("found {}, expected at most num_experts, which is {}",
                                model.experts->router_topk, model.experts->num_experts));
     }
     if (model.experts->dense_layers >= model.num_layers) {
-      reader.error(at("experts/dense_layers"),
+      reader.error(child_pointer(at("experts"), "dense_layers"),
                    fmt::format("found {}, expected less than num_layers, which is {}",
                                model.experts->dense_layers, model.num_layers));
     }

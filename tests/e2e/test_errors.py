@@ -2,9 +2,10 @@
 
 import json
 import os
+import subprocess
 import unittest
 
-from support import SMALL, CliTest, run
+from support import BINARY, SMALL, CliTest, run
 
 
 class BadInputTest(CliTest):
@@ -93,6 +94,31 @@ class BadInputTest(CliTest):
         for pointer in ["/horizon", "/sede", "/training/seq_length", "/cluster/gpus", "/policies/1"]:
             self.assertRegex(stderr, rf"(?m)^error: .*bad\.json: {pointer}: ")
 
+    def test_absurd_hardware_and_work_are_refused(self):
+        self.refuse_with(lambda s: s["cluster"].update(nic_bandwidth="1e-3 B/s"), "/cluster/nic_bandwidth")
+        self.refuse_with(lambda s: s["training"].update(global_batch_size=6_400_000), "/training: one step of the healthy job")
+        self.refuse_with(lambda s: s.update(replications=1_000_000, horizon="10 y"), "/replications: would simulate about")
+        self.refuse_with(lambda s: s["policies"][2].update(spare_domains=2_600_000), "/policies", "lower spare_domains")
+        self.refuse_with(lambda s: s.update(policies=["ntp"] * 33), "/policies", "at most 32 entries")
+
+    def test_what_users_wrote_is_cut_and_cannot_steer_the_terminal(self):
+        for text in ["\x1b[31m" + "x" * 10_000, "\r\n" * 1000]:
+            stderr = self.refuse_with(lambda s: s.update({"name": text, text: 1, "minibatch": text, "horizon": text}), "error")
+            for line in stderr.splitlines():
+                self.assertLess(len(line), 600)
+                self.assertTrue(line.isprintable(), repr(line))
+
+    def test_many_unknown_keys_are_counted(self):
+        stderr = self.refuse_with(lambda s: s.update({f"k{i}": 1 for i in range(100_000)}), "unknown key")
+        self.assertEqual(len(stderr.splitlines()), 51)
+        self.assertIn("and 99950 more unknown keys", stderr)
+
+    def test_a_label_is_suggested(self):
+        scenario = self.small_scenario()
+        scenario["policies"] = [{"name": "ntp", "label": "wide spares"}]
+        stderr = self.refuse("run", self.write("label.json", scenario), "--policies", "wide spare")
+        self.assertIn('did you mean "wide spares"?', stderr)
+
     def test_the_same_errors_under_every_verb(self):
         scenario = self.small_scenario()
         scenario["sede"] = 1
@@ -123,6 +149,7 @@ class BadFileTest(CliTest):
             ("utf8.json", b'{"name": "\xff\xfe"}'),
             ("deep.json", "[" * 200_000),
             ("deep_object.json", '{"a":' * 100_000 + "1" + "}" * 100_000),
+            ("nul.json", '{"seed": 1}\n\0{}'),
             ("twice.json", '{"seed": 1, "seed": 2}'),
         ]:
             with self.subTest(name=name):
@@ -133,6 +160,20 @@ class BadFileTest(CliTest):
         for path in [self.directory / "absent.json", self.directory]:
             stderr = self.refuse("run", path)
             self.assertRegex(stderr, rf"^error: {path}: ")
+
+    def test_standard_input_that_cannot_be_read_is_refused(self):
+        directory = os.open(self.directory, os.O_RDONLY)
+        self.addCleanup(os.close, directory)
+        done = subprocess.run([BINARY, "run", "-"], stdin=directory, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"cannot read it: Is a directory", done.stderr)
+        done = subprocess.run(["sh", "-c", 'exec "$0" run - <&-', BINARY], capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"cannot read it: Bad file descriptor", done.stderr)
+        self.assertIn("larger than 64 MiB", self.refuse("run", "-", stdin=b" " * (65 << 20)))
+
+    def test_an_empty_name_is_shown(self):
+        self.assertTrue(self.refuse("run", "").startswith("error: '': cannot read it"))
 
     @unittest.skipIf(os.geteuid() == 0, "root may read any file")
     def test_a_file_without_permission_is_named(self):
@@ -193,6 +234,7 @@ class HuggingFaceTest(CliTest):
         scenario["model"] = "nowhere/config.json"
         stderr = self.refuse("run", self.write("scenario.json", scenario))
         self.assertIn("nowhere/config.json", stderr)
+        self.assertRegex(stderr, r"(?m)^error: .*scenario\.json: /model: names the model file")
 
 
 class RunnerTest(CliTest):

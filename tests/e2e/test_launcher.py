@@ -17,12 +17,21 @@ project(stand_in LANGUAGES NONE)
 add_custom_command(OUTPUT bin/ntpsim DEPENDS src/program
   COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/src/program bin/ntpsim)
 add_custom_target(stand_in ALL DEPENDS bin/ntpsim)
+enable_testing()
+add_test(NAME trial COMMAND ${CMAKE_SOURCE_DIR}/tests/trial)
 """
 PRESETS = """
 {
   "version": 6,
-  "configurePresets": [{ "name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release" }],
-  "buildPresets": [{ "name": "release", "configurePreset": "release" }]
+  "configurePresets": [
+    { "name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release" },
+    { "name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev" }
+  ],
+  "buildPresets": [
+    { "name": "release", "configurePreset": "release" },
+    { "name": "dev", "configurePreset": "dev" }
+  ],
+  "testPresets": [{ "name": "dev", "configurePreset": "dev" }]
 }
 """
 PROGRAM = r"""#!/bin/sh
@@ -41,6 +50,8 @@ class LauncherTest(unittest.TestCase):
         (self.tree / "src").mkdir(parents=True)
         (self.tree / "cmake").mkdir()
         (self.tree / "include").mkdir()
+        (self.tree / "tests").mkdir()
+        (self.tree / "bench").mkdir()
         shutil.copytree(SOURCE / "tools", self.tree / "tools")
         shutil.copy(SOURCE / "ntpsim", self.tree)
         self.write("CMakeLists.txt", CMAKE_PROJECT)
@@ -114,6 +125,19 @@ class LauncherTest(unittest.TestCase):
         self.age_sources()
         (self.tree / "include" / "new.h").unlink()
         self.assertIn("building", self.launch()[2])
+
+    def test_the_tests_are_built_anew_when_they_change_and_their_status_is_passed_on(self):
+        self.write("tests/trial", "#!/bin/sh\nexit 0\n", mode=0o755)
+        code, stdout, stderr = self.launch("test")
+        self.assertEqual(code, 0, stderr)
+        self.assertIn("100% tests passed", stdout)
+        self.age_sources()
+        self.assertNotIn("building", self.launch("test", "--preset", "dev")[2])
+        self.write("tests/trial", "#!/bin/sh\nexit 1\n", mode=0o755)
+        code, stdout, stderr = self.launch("test", "--preset=dev", "-R", "trial")
+        self.assertEqual(code, 8, stderr)
+        self.assertIn("building 'dev'", stderr)
+        self.assertIn("1 tests failed out of 1", stdout)
 
     def test_a_commit_is_noticed(self):
         self.build()

@@ -57,6 +57,10 @@ bool check(const std::string& text, const scenario::LoadOptions& options = {}) {
     CHECK(again->scenario.job == loaded->scenario.job);
     CHECK(again->scenario.cluster == loaded->scenario.cluster);
     CHECK(again->scenario.run == loaded->scenario.run);
+    for (const Diagnostic& each : again->warnings.items()) {
+      CAPTURE(each.message);
+      CHECK(std::ranges::find(said.items(), each.message, &Diagnostic::message) != said.items().end());
+    }
   }
   return loaded.has_value();
 }
@@ -112,6 +116,13 @@ json odd_value(RandomStream& random) {
                                            "200 y",
                                            "1 /s",
                                            "1e300 /y",
+                                           "1e-200 /y",
+                                           "1 MB/s",
+                                           "1e15 B/s",
+                                           "1 W",
+                                           "1e24 FLOP/s",
+                                           10000000,
+                                           1000000000,
                                            "none",
                                            "exponential",
                                            "gpu",

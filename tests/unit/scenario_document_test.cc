@@ -86,7 +86,7 @@ TEST_CASE("nesting deeper than 64 levels is refused, however deep") {
   CHECK(contains(only_error(nested(64)).message, "found a list, expected an object"));
   CHECK(only_error(nested(65)).message == "line 1, column 65: nested deeper than 64 levels");
   CHECK(only_error("{\n// [\n\"a[\": " + nested(64) + "}").message ==
-        "line 3, column 71: nested deeper than 64 levels");
+        "line 3, column 70: nested deeper than 64 levels");
   CHECK(only_error(nested(1'000'000)).message == "line 1, column 65: nested deeper than 64 levels");
   CHECK(only_error(std::string(1'000'000, '[')).message == "line 1, column 65: nested deeper than 64 levels");
 }
