@@ -28,7 +28,8 @@ struct Instance {
 };
 
 int draw(RandomStream& random, int low, int high) {
-  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(high - low + 1)));
+  const int choices = high - low + 1;
+  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(choices)));
 }
 
 Instance random_instance(RandomStream& random, int most_domains, int most_groups_per_replica) {

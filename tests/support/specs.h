@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ntpsim/models/hardware.h"
@@ -76,11 +75,11 @@ inline sim::JobSpec tiny_job(std::int64_t domains) {
 }
 
 inline models::FailureClass gpu_failures(const models::Distribution& lifetime,
-                                         std::optional<models::Distribution> repair) {
+                                         const std::optional<models::Distribution>& repair) {
   models::FailureClass failure;
   failure.name = "gpu";
   failure.lifetime = lifetime;
-  failure.repair_time = std::move(repair);
+  failure.repair_time = repair;
   return failure;
 }
 

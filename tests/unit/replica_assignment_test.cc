@@ -6,7 +6,6 @@
 
 namespace {
 
-using ntpsim::plan::DomainPartition;
 using ntpsim::plan::ReplicaAssignment;
 using ntpsim::plan::ReplicaRun;
 using Replicas = std::vector<ReplicaRun>;

@@ -14,11 +14,8 @@
 
 namespace {
 
-using ntpsim::Time;
 using ntpsim::analysis::AvailabilityOptions;
 using ntpsim::analysis::Format;
-using ntpsim::analysis::GoodputStudy;
-using ntpsim::analysis::StudyOptions;
 using ntpsim::analysis::Table;
 using ntpsim::scenario::LoadedScenario;
 using Json = nlohmann::json;

@@ -12,7 +12,6 @@
 namespace {
 
 using namespace ntpsim;  // NOLINT(google-build-using-namespace)
-using scenario::LoadOptions;
 
 const std::string kSmall = NTPSIM_SOURCE_DIR "/scenarios/small.json";
 

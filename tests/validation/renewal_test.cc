@@ -26,7 +26,6 @@ using ntpsim::sim::ClusterSimulation;
 using ntpsim::sim::ClusterSpec;
 using ntpsim::sim::FailureProcess;
 using ntpsim::sim::FailureSpec;
-using ntpsim::sim::HealthEvent;
 using ntpsim::sim::InitialAge;
 using ntpsim::sim::JobResult;
 using ntpsim::sim::JobSimulation;
