@@ -115,7 +115,7 @@ class Pipeline {
 class DataParallelSync {
  public:
   DataParallelSync(const models::SystemSpec& system, const models::TrainingSpec& training)
-      : system_(&system), training_(&training), collectives_(system) {}
+      : system_(&system), training_(&training), collectives_(system), passes_(passes(training)) {}
 
   /// Seconds exposed after the pipeline has drained and before the next step starts.
   [[nodiscard]] double exposed_s(const Stage& stage) const {
@@ -128,14 +128,15 @@ class DataParallelSync {
     });
     const double gradients = reshard_gradients + reduce + (sharded ? 0 : reshard_back);
     double exposed = training_->overlap_grad_reduce
-                         ? behind(gradients, stage.time.backward.total_s(), stage.layers)
+                         ? behind(gradients, passes_ * stage.time.backward.total_s(), stage.layers)
                          : gradients;
     if (!sharded) return exposed;
     const double weights = reshard_back + group_s(stage.synced, [&](double count, models::GroupSpan span) {
                              return collectives_.all_gather_s(count * kWeightBytes, span);
                            });
-    exposed += training_->overlap_param_gather ? behind(weights, stage.time.forward.total_s(), stage.layers)
-                                               : weights;
+    exposed += training_->overlap_param_gather
+                   ? behind(weights, passes_ * stage.time.forward.total_s(), stage.layers)
+                   : weights;
     return exposed;
   }
 
@@ -151,6 +152,15 @@ class DataParallelSync {
 
  private:
   static double real(std::int64_t value) { return static_cast<double>(value); }
+
+  /// Passes of a stage between the first gradients of a step that are ready and its end, in microbatches.
+  /// Without interleaving all are ready in the last microbatch only. An interleaved pipeline takes its chunks
+  /// in turn for as many microbatches as it has stages, so all chunks but the last are ready that much
+  /// earlier.
+  static double passes(const models::TrainingSpec& training) {
+    const double chunks = real(training.virtual_pipeline_model_parallel_size);
+    return 1 + (real(training.pipeline_model_parallel_size) - 1) * (chunks - 1) / chunks;
+  }
 
   /// All but the share of the last layer to be ready (or of the first to be needed) hides behind the pass.
   static double behind(double sync_s, double pass_s, std::int64_t layers) {
@@ -184,6 +194,7 @@ class DataParallelSync {
   const models::SystemSpec* system_;
   const models::TrainingSpec* training_;
   models::CollectiveCost collectives_;
+  double passes_;
 };
 
 /// Seconds of one send of a microbatch's activations to the next pipeline rank.

@@ -25,8 +25,9 @@
 // degree), extra ranks first send their FP32 gradients to the core ranks over NVLink, and afterwards get back
 // gradients, or with the distributed optimizer weights. `overlap_grad_reduce` hides the gradients' way behind
 // the backward pass of the last microbatch, `overlap_param_gather` the weights' behind the forward pass of
-// the first, but for one layer's share of it. The optimizer step (Adam) moves 30 bytes per weight that it
-// owns.
+// the first, but for one layer's share of it; an interleaved pipeline takes its chunks in turn for p
+// microbatches each, so the window is 1 + (p - 1) (v - 1) / v microbatches long. The optimizer step (Adam)
+// moves 30 bytes per weight that it owns.
 
 namespace ntpsim::sim {
 
