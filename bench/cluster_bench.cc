@@ -23,8 +23,8 @@ namespace sim = ntpsim::sim;
 constexpr double kDay = 86400;
 constexpr double kYear = 365 * kDay;
 
-// `domains` NVL72 racks at the failure rate of the Llama 3 run (419 in 54 days of 16,384 GPUs), five days a
-// repair.
+// The cluster and job of the NTP paper at another size: domains of 32 GPUs without in-domain spares, so that
+// every failure changes the assignment, at the failure rate of the Llama 3 run and five days a repair.
 struct Setup {
   explicit Setup(std::int64_t domains) {
     cluster.system = *models::find_system("b200-nvl32");

@@ -38,6 +38,26 @@ class FailingPool {
   std::int64_t count_ = 0;
 };
 
+// Fails each spare GPU with the given probability, by a number of its own: so it does not matter how many
+// others there are, and a higher share fails all that a lower one does.
+class FailingSpares {
+ public:
+  FailingSpares(std::int64_t gpus, RandomStream stream) {
+    for (std::int64_t gpu = 0; gpu < gpus; ++gpu) fails_at_.emplace_back(stream.next_uniform(), gpu);
+    std::ranges::sort(fails_at_);
+  }
+
+  template <class Fail>
+  void fail_up_to(double fraction, const Fail& fail) {
+    for (; next_ < fails_at_.size() && fails_at_[next_].first <= fraction; ++next_)
+      fail(fails_at_[next_].second);
+  }
+
+ private:
+  std::vector<std::pair<double, std::int64_t>> fails_at_;
+  std::size_t next_ = 0;
+};
+
 std::int64_t failed_count(double fraction, std::int64_t gpus) {
   return std::llround(fraction * static_cast<double>(gpus));
 }
@@ -56,9 +76,9 @@ class AvailabilityDraw {
   [[nodiscard]] DrawResult draw(std::span<const double> fractions, std::uint64_t index) const {
     const sim::ClusterSpec& cluster = scenario_.cluster;
     const int domain_size = cluster.system.domain_size;
-    const std::int64_t spare_gpus = most_spare_domains() * domain_size;
     FailingPool base(cluster.gpus, RandomStream(scenario_.run.seed, index, "availability/cluster"));
-    FailingPool spares(spare_gpus, RandomStream(scenario_.run.seed, index, "availability/spares"));
+    FailingSpares spares(most_spare_domains() * domain_size,
+                         RandomStream(scenario_.run.seed, index, "availability/spares"));
     std::vector<plan::ReplicaAssignment> assignments = fresh_assignments();
     std::vector<int> healthy(static_cast<std::size_t>(cluster.domains() + most_spare_domains()), domain_size);
     std::int64_t hurt_domains = 0;
@@ -74,8 +94,7 @@ class AvailabilityDraw {
     DrawResult result;
     for (const double fraction : fractions) {
       base.fail_until(failed_count(fraction, cluster.gpus), fail);
-      spares.fail_until(failed_count(fraction, spare_gpus),
-                        [&](std::int64_t gpu) { fail(cluster.gpus + gpu); });
+      spares.fail_up_to(fraction, [&](std::int64_t gpu) { fail(cluster.gpus + gpu); });
       for (std::size_t i = 0; i < policies_.size(); ++i) {
         const sim::JobConfiguration job = policies_[i]->configure(assignments[i]);
         result.losses.push_back(job.running ? 1 - job.goodput() : 1);

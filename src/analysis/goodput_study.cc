@@ -38,8 +38,9 @@ class PolicyTotals {
     const double paused = share(Category::kPaused);
     const double training = share(Category::kGoodput) + share(Category::kWastedProgress) + lost;
     goodput_.add(share(Category::kGoodput));
-    loss_.add(training + paused > 0 ? (lost + paused) / (training + paused) : 0);
-    effective_.add(share(Category::kGoodput) + lost);
+    // A job that neither trains nor pauses only recovers: its whole rate is missing.
+    loss_.add(training + paused > 0 ? (lost + paused) / (training + paused) : 1);
+    effective_.add(training - static_cast<double>(job.lost_training.ns()) / span);
     pause_.add(paused);
     interruptions_.add(static_cast<double>(job.interruptions));
     restarts_.add(static_cast<double>(job.restarts));

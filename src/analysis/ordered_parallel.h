@@ -14,15 +14,16 @@
 namespace ntpsim::analysis {
 
 // Runs `work` on the calling thread and on up to `helpers` more; fewer when the system has no more threads.
-// The first exception of any of them is thrown here, after all have stopped.
+// The first exception of any of them sets `stop` for the others and is thrown here, after all have ended.
 template <class Work>
-void run_on_threads(unsigned helpers, const Work& work) {
+void run_on_threads(unsigned helpers, std::atomic<bool>& stop, const Work& work) {
   std::mutex mutex;
   std::exception_ptr failure;
   const auto guarded = [&](bool is_caller) {
     try {
       work(is_caller);
     } catch (...) {
+      stop = true;
       const std::scoped_lock lock(mutex);
       if (!failure) failure = std::current_exception();
     }
@@ -31,8 +32,8 @@ void run_on_threads(unsigned helpers, const Work& work) {
     std::vector<std::jthread> threads;
     try {
       while (threads.size() < helpers) threads.emplace_back(guarded, false);
-    } catch (const std::system_error&) {
-      helpers = 0;  // results do not depend on how many there are
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): results do not depend on how many
+                                          // there are
     }
     guarded(true);
   }
@@ -52,13 +53,15 @@ void ordered_parallel(std::int64_t total, unsigned threads, const Progress& prog
     const std::int64_t size = std::min(kBlock, total - begin);
     std::atomic<std::int64_t> next = 0;
     std::atomic<std::int64_t> done = begin;
-    run_on_threads(static_cast<unsigned>(std::min<std::int64_t>(threads, size)) - 1, [&](bool is_caller) {
-      for (std::int64_t i = next++; i < size; i = next++) {
-        items[static_cast<std::size_t>(i)] = produce(begin + i);
-        ++done;
-        if (is_caller && progress) progress(done, total);
-      }
-    });
+    std::atomic<bool> stop = false;
+    run_on_threads(static_cast<unsigned>(std::min<std::int64_t>(threads, size)) - 1, stop,
+                   [&](bool is_caller) {
+                     for (std::int64_t i = next++; i < size && !stop; i = next++) {
+                       items[static_cast<std::size_t>(i)] = produce(begin + i);
+                       ++done;
+                       if (is_caller && progress) progress(done, total);
+                     }
+                   });
     for (std::int64_t i = 0; i < size; ++i) consume(items[static_cast<std::size_t>(i)]);
     if (progress) progress(begin + size, total);
   }

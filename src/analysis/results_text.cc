@@ -167,7 +167,7 @@ std::string counts_text(const GoodputStudy& study) {
   count("pauses", &PolicyOutcome::pauses);
   const auto boosted = [](const PolicyOutcome& outcome) { return outcome.boosted_domain_hours > 0; };
   if (std::ranges::any_of(study.policies, boosted)) {
-    count("boosted domain hours", &PolicyOutcome::boosted_domain_hours);
+    count("boosted TP group hours", &PolicyOutcome::boosted_domain_hours);
     table.add_row("extra power, mean", [](const PolicyOutcome& outcome) {
       constexpr double kKilo = 1e3;
       return fmt::format("{:.1f} kW", outcome.extra_power_w / kKilo);

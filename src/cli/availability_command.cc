@@ -57,6 +57,18 @@ tl::expected<analysis::AvailabilityOptions, std::string> read_availability_optio
   return options;
 }
 
+// Says so when the draws would take hours.
+std::optional<std::string> too_much_work(const analysis::AvailabilityOptions& options,
+                                         const scenario::Scenario& scenario) {
+  constexpr double kMostFailed = 2e10;
+  const double failed = std::ranges::max(options.failed_fractions) *
+                        static_cast<double>(scenario.cluster.gpus) * static_cast<double>(options.draws);
+  if (failed <= kMostFailed) return std::nullopt;
+  return fmt::format(
+      "--draws: {} draws would fail {:.2g} GPUs in all, expected at most {:.0g}; lower --draws",
+      options.draws, failed, kMostFailed);
+}
+
 // A scenario file serves every verb, so what it says about time is no surprise here; a --set that cannot
 // matter is.
 void warn_of_unread_sets(const std::vector<std::string>& sets) {
@@ -94,6 +106,8 @@ ExitCode availability_command(Arguments arguments) {
   if (!availability) return usage_error("availability", availability.error());
   const auto loaded = load(*options);
   if (!loaded) return ExitCode::kBadInput;
+  if (const auto excess = too_much_work(*availability, loaded->scenario))
+    return usage_error("availability", *excess);
   if (!options->quiet) warn_of_unread_sets(options->load.sets);
   const auto points = analysis::run_availability_study(
       loaded->scenario, *availability,

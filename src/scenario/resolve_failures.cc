@@ -14,18 +14,6 @@ using models::Scope;
 constexpr std::string_view kObserved = "/failures/observed";
 constexpr std::string_view kClasses = "/failures/classes";
 
-std::int64_t gpus_of(Scope component, const models::SystemSpec& system) {
-  switch (component) {
-    case Scope::kGpu:
-      return 1;
-    case Scope::kTray:
-      return system.gpus_per_tray;
-    case Scope::kDomain:
-      break;
-  }
-  return system.domain_size;
-}
-
 std::int64_t total(const std::map<std::string, std::int64_t>& causes) {
   std::int64_t sum = 0;
   for (const auto& [cause, count] : causes) sum += count;
@@ -69,7 +57,7 @@ double mean_time_between_failures(const FailureClassDoc& doc, const FailuresDoc&
   const double gpu_seconds = observed.duration_s * static_cast<double>(observed.gpus);
   const double share = observed_share(doc, observed).value_or(0);
   const double rate_per_gpu = share * static_cast<double>(observed.interruptions) / gpu_seconds;
-  return 1 / (rate_per_gpu * static_cast<double>(gpus_of(doc.component, system)));
+  return 1 / (rate_per_gpu * sim::gpus_of(doc.component, system));
 }
 
 models::FailureClass resolve_class(const FailureClassDoc& doc, const FailuresDoc& failures,

@@ -149,10 +149,12 @@ bool has_spares_in_domains(const sim::ClusterSpec& cluster, const models::Traini
 
 void warn_without_spares(const Chosen& chosen, const sim::PolicySpec& policy, const sim::ClusterSpec& cluster,
                          const models::TrainingSpec& training, Reader& reader) {
-  if (policy.name != "hot_spares" || policy.spare_domains > 0) return;
+  const PolicyInfo* info = sim::find_policy(policy.name);
+  if (info == nullptr || !info->lives_on_spares || policy.spare_domains > 0) return;
   if (has_spares_in_domains(cluster, training)) return;
-  reader.warning(chosen.pointer,
-                 "hot_spares has no spares, so every loss shrinks or pauses the job; give it spare_domains");
+  reader.warning(
+      chosen.pointer,
+      policy.name + " has no spares, so every loss shrinks or pauses the job; give it spare_domains");
 }
 
 }  // namespace

@@ -48,6 +48,20 @@ void check_machines(const Scenario& scenario, Reader& reader) {
                   spares > count * cluster.domains() ? "spare_domains" : "the number of policies"));
 }
 
+// Each spare domain fails by streams of its own, one a class.
+void check_spare_streams(const Scenario& scenario, Reader& reader) {
+  constexpr std::size_t kMostStreams = 5'000'000;
+  const sim::PolicySpec& policy = most_spares(scenario);
+  const std::size_t streams =
+      static_cast<std::size_t>(policy.spare_domains) * scenario.failures.classes.size();
+  if (streams <= kMostStreams) return;
+  reader.error("/policies",
+               fmt::format("{} spare domains for {} with {} failure classes are {} failure processes, "
+                           "expected at most {}; lower spare_domains",
+                           policy.spare_domains, policy.label, scenario.failures.classes.size(), streams,
+                           kMostStreams));
+}
+
 // Failures of one class in one repetition, if nothing were ever in repair.
 double expected_failures(const models::FailureClass& failure, const sim::ClusterSpec& cluster, Time horizon) {
   return static_cast<double>(units_of(failure.component, cluster)) / failure.lifetime.mean_s() *
@@ -91,6 +105,7 @@ void check_step(const Scenario& scenario, Reader& reader) {
 void check_work(const Scenario& scenario, Reader& reader) {
   if (!reader.all_good()) return;
   check_machines(scenario, reader);
+  check_spare_streams(scenario, reader);
   check_failures(scenario, reader);
   check_step(scenario, reader);
 }

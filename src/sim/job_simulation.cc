@@ -30,26 +30,35 @@ void JobSimulation::handle(const HealthEvent& event, const ClusterHealth& before
   const std::int64_t domain = before.domain_of(event.first_gpu);
   if (domain >= assignment_.domains()) return;
   advance(event.at);
-  const bool hit = event.kind != HealthEvent::Kind::kReturn && hits_job(event, before);
+  const int hit = event.kind == HealthEvent::Kind::kReturn ? 0 : groups_hit(event, before);
   assignment_.set_healthy(domain, healthy_after);
-  if (hit) {
-    interrupt();
+  if (hit > 0) {
+    interrupt(hit);
   } else if (event.kind == HealthEvent::Kind::kReturn && state_ != State::kRecovering) {
     consider_growth();
   }
 }
 
-// The GPUs of a domain that a job uses are its healthy ones of the lowest numbers; the others are in-domain
-// spares.
-bool JobSimulation::hits_job(const HealthEvent& event, const ClusterHealth& before) const {
-  if (state_ == State::kPaused) return false;
-  const int active = assignment_.active_gpus(before.domain_of(event.first_gpu), configuration_.active_groups);
-  if (active == 0) return false;
-  const bool no_spares = active >= before.healthy(before.domain_of(event.first_gpu));
+// The GPUs of a domain that a job uses are its healthy ones of the lowest numbers, group after group; the
+// others are in-domain spares.
+int JobSimulation::groups_hit(const HealthEvent& event, const ClusterHealth& before) const {
+  if (state_ == State::kPaused) return 0;
+  const std::int64_t domain = before.domain_of(event.first_gpu);
+  const int active = assignment_.active_gpus(domain, configuration_.active_groups);
+  if (active == 0) return 0;
+  const bool no_spares = active >= before.healthy(domain);
+  if (no_spares && event.gpus == 1) return before.in_service(event.first_gpu) ? 1 : 0;
+  int groups = 0;
+  int last_group = -1;
   for (std::int64_t gpu = event.first_gpu; gpu < event.first_gpu + event.gpus; ++gpu) {
-    if (before.in_service(gpu) && (no_spares || before.healthy_before(gpu) < active)) return true;
+    if (!before.in_service(gpu)) continue;
+    const int place = before.healthy_before(gpu);
+    if (place >= active) break;
+    const int group = place / assignment_.partition().tp_degree();
+    groups += group != last_group ? 1 : 0;
+    last_group = group;
   }
-  return false;
+  return groups;
 }
 
 void JobSimulation::advance(Time to) {
@@ -99,6 +108,7 @@ void JobSimulation::train(Time span) {
 void JobSimulation::commit() {
   cycle_position_ = Time();
   uncommitted_ = Time();
+  uncommitted_training_ = Time();
 }
 
 // Goodput takes what rounding the other shares to nanoseconds leaves, so the sum is exact.
@@ -114,15 +124,20 @@ void JobSimulation::account_training(Time span) {
   result_.boosted_group_s += configuration_.boosted_groups * span.seconds();
   result_.extra_energy_j += configuration_.extra_power_w * span.seconds();
   uncommitted_ += goodput;
+  uncommitted_training_ += span;
   since_start_ += span;
 }
 
-void JobSimulation::interrupt() {
+// Each group hit may be of another replica. State that survives in memory serves a job that goes on; a paused
+// one lets go of it and resumes from its last checkpoint.
+void JobSimulation::interrupt(int groups_hit) {
   ++result_.interruptions;
   const Transitions& transitions = policy_.transitions();
-  const bool from_peers = transitions.peers_keep_state && configuration_.replicas > 1;
+  const JobConfiguration next = policy_.configure(assignment_);
+  const bool from_peers =
+      transitions.peers_keep_state && configuration_.replicas > groups_hit && next.running;
   lose_progress(from_peers);
-  configuration_ = policy_.configure(assignment_);
+  configuration_ = next;
   if (configuration_.running) {
     begin(from_peers ? transitions.from_peers : transitions.from_checkpoint);
   } else {
@@ -132,21 +147,22 @@ void JobSimulation::interrupt() {
 
 void JobSimulation::lose_progress(bool from_peers) {
   Time lost = uncommitted_;
+  Time lost_training = uncommitted_training_;
   if (from_peers) {
-    const bool stepping = state_ == State::kTraining;
-    const Time step_in_progress = stepping ? since_start_ % configuration_.step_time : Time();
-    lost = std::min(scaled(step_in_progress, configuration_.goodput()), result_.ledger[Category::kGoodput]);
+    lost_training = state_ == State::kTraining ? since_start_ % configuration_.step_time : Time();
+    lost = std::min(scaled(lost_training, configuration_.goodput()), result_.ledger[Category::kGoodput]);
     uncommitted_ -= std::min(lost, uncommitted_);
+    uncommitted_training_ -= std::min(lost_training, uncommitted_training_);
     // A save that was under way begins anew.
     cycle_position_ = std::min(cycle_position_, checkpoint_.interval);
   } else {
     commit();
   }
+  result_.lost_training += lost_training;
   result_.ledger.move(Category::kGoodput, Category::kWastedProgress, lost);
 }
 
 void JobSimulation::begin(const Transition& transition) {
-  ++result_.restarts;
   transition_ = transition;
   phase_ = 0;
   phase_done_ = Time();
@@ -179,9 +195,10 @@ void JobSimulation::settle() {
 
 void JobSimulation::finish_transition() {
   state_ = configuration_.running ? State::kTraining : State::kPaused;
-  if (state_ == State::kPaused) ++result_.pauses;
+  if (state_ == State::kTraining) ++result_.restarts;
   // Capacity may have come back meanwhile.
   consider_growth();
+  if (state_ == State::kPaused) ++result_.pauses;
 }
 
 void JobSimulation::consider_growth() {

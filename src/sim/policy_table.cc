@@ -31,6 +31,7 @@ constexpr std::array kPolicies = {
         .description =
             "swap spares in and restart within the job from the last checkpoint; shrink when none is left",
         .settings = kHotSpares,
+        .lives_on_spares = true,
         .make = make_hot_spares},
     PolicyInfo{.name = "ntp",
                .description =

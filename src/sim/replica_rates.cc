@@ -61,6 +61,7 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
   }
   tabulate_steps(model);
   use_lower_degrees_where_faster();
+  tabulate_steps(model);
 }
 
 void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index) {
@@ -91,16 +92,19 @@ void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& clust
   rate.power_fraction = curve.power_for(rate.compute_speed).value_or(job.boost_limit);
 }
 
+// Of the slowest replica a job with this lowest degree may have.
 void ReplicaRates::tabulate_steps(const StepModel& model) {
   for (DegreeRate& lowest : rates_) {
+    lowest.job_step_s = 0;
     for (const DegreeRate& rate : rates_) {
       if (rate.degree < lowest.degree || rate.microbatches == 0) continue;
-      lowest.job_step_s = std::max(lowest.job_step_s, model
-                                                          .step({.tp_degree = rate.degree,
-                                                                 .sync_degree = lowest.degree,
-                                                                 .microbatches = rate.microbatches,
-                                                                 .compute_speed = rate.compute_speed})
-                                                          .total_s());
+      const double step_s = model
+                                .step({.tp_degree = rate.run_degree,
+                                       .sync_degree = lowest.run_degree,
+                                       .microbatches = rate.microbatches,
+                                       .compute_speed = rate.compute_speed})
+                                .total_s();
+      lowest.job_step_s = std::max(lowest.job_step_s, step_s);
     }
   }
 }

@@ -4,16 +4,20 @@
 
 namespace ntpsim::sim {
 
-std::int64_t units_of(models::Scope scope, const ClusterSpec& cluster) {
+int gpus_of(models::Scope scope, const models::SystemSpec& system) {
   switch (scope) {
     case models::Scope::kGpu:
-      return cluster.gpus;
+      return 1;
     case models::Scope::kTray:
-      return cluster.gpus / cluster.system.gpus_per_tray;
+      return system.gpus_per_tray;
     case models::Scope::kDomain:
-      return cluster.domains();
+      return system.domain_size;
   }
-  invariant_broken("every scope has units", std::source_location::current());
+  invariant_broken("every scope has a size", std::source_location::current());
+}
+
+std::int64_t units_of(models::Scope scope, const ClusterSpec& cluster) {
+  return cluster.gpus / gpus_of(scope, cluster.system);
 }
 
 }  // namespace ntpsim::sim

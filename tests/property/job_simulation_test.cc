@@ -190,7 +190,8 @@ class SecondBySecond {
 
   void interrupt() {
     ++interruptions;
-    const bool peers = setup_.transitions.peers_keep_state && current_ > 1;
+    // Events are of one GPU, so another replica survives whenever there is one.
+    const bool peers = setup_.transitions.peers_keep_state && current_ > 1 && possible() > 0;
     const double lost = !peers            ? uncommitted_
                         : phases_.empty() ? rate() * static_cast<double>(trained_ % 10)
                                           : 0;

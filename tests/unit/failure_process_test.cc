@@ -83,6 +83,18 @@ TEST_CASE("spare domains leave the failures of the cluster as they are") {
       }
     }
     CHECK(in_spares > 0);
+    // Nor do the failures of a spare depend on how many others stand by.
+    std::vector<HealthEvent> of_first_two;
+    for (const HealthEvent& event : all_events(cluster, 7, spec, 60)) {
+      if (event.first_gpu >= cluster.gpus && event.first_gpu < cluster.gpus + 8)
+        of_first_two.push_back(event);
+    }
+    std::vector<HealthEvent> of_two;
+    for (const HealthEvent& event : all_events(cluster, 2, spec, 60)) {
+      if (event.first_gpu >= cluster.gpus) of_two.push_back(event);
+    }
+    REQUIRE(of_two.size() == of_first_two.size());
+    for (std::size_t i = 0; i < of_two.size(); ++i) CHECK(same(of_two[i], of_first_two[i]));
     REQUIRE(alone.size() == beside.size());
     for (std::size_t i = 0; i < alone.size(); ++i) CHECK(same(alone[i], beside[i]));
   }

@@ -1,5 +1,8 @@
 #include "ntpsim/sim/job_simulation.h"
 
+#include <span>
+#include <utility>
+
 #include <doctest/doctest.h>
 
 #include "ntpsim/sim/cluster_health.h"
@@ -117,6 +120,70 @@ TEST_CASE("with peers only the step in progress is lost, and the checkpoint cloc
   CHECK(result.ledger[Category::kCheckpointSave] == s(5));  // 53 + 42 = 95 s of training
 }
 
+TEST_CASE("a blast that hits every replica leaves no peer to restore from") {
+  // One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
+  struct OneDomain final : ntpsim::sim::Policy {
+    [[nodiscard]] const ntpsim::plan::DomainPartition& partition() const override { return partition_; }
+    [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
+    [[nodiscard]] double ideal_step_s() const override { return 10; }
+    [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
+    [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+    [[nodiscard]] ntpsim::sim::JobConfiguration configure(
+        const ntpsim::plan::ReplicaAssignment& assignment) const override {
+      ntpsim::sim::JobConfiguration job;
+      job.running = assignment.groups(2) > 0;
+      job.replicas = job.active_groups = job.sequences = assignment.groups(2);
+      job.step_time = s(10);
+      job.dropped_replicas = 1 - static_cast<double>(job.replicas) / 4;
+      return job;
+    }
+    ntpsim::plan::DomainPartition partition_{8, 2};
+    Transitions transitions_ = from_peers();
+  };
+  const OneDomain policy;
+  // Crashes of 1, 3, 6 and 8 GPUs hit 1, 2, 3 and 4 of the replicas.
+  for (const auto& [gpus, wasted_s] : {std::pair{1, 3.0}, {3, 3.0}, {6, 3.0}, {8, 53.0}}) {
+    CAPTURE(gpus);
+    JobSimulation job(policy, job_spec(), 1, s(1000));
+    const ClusterHealth health(1, 8);
+    job.handle({Kind::kInterruption, s(53), 0, gpus}, health, 8);
+    const JobResult result = job.finish(s(54));
+    CHECK(result.ledger[Category::kWastedProgress] == s(wasted_s));
+    CHECK(result.lost_training == s(wasted_s));
+  }
+}
+
+TEST_CASE("a paused job resumes from its last checkpoint, whoever held the state before") {
+  Run run(4, from_peers());
+  run.event(Kind::kFailure, 153, 0);  // 53 s trained since the save
+  run.event(Kind::kReturn, 200, 0);
+  const JobResult result = run.finish(220);
+  CHECK(result.pauses == 1);
+  CHECK(result.restarts == 1);
+  CHECK(result.ledger[Category::kWastedProgress] == s(53));
+  CHECK(result.lost_training == s(53));
+}
+
+TEST_CASE("a return before the job has noticed its failure is no pause") {
+  Run run(4, from_checkpoints());
+  run.event(Kind::kFailure, 100, 0);
+  run.event(Kind::kReturn, 105, 0);
+  const JobResult result = run.finish(130);
+  CHECK(result.pauses == 0);
+  CHECK(result.ledger[Category::kPaused] == Time());
+  CHECK(result.restarts == 1);
+}
+
+TEST_CASE("lost training counts at whatever rate it went") {
+  Run run(1, from_checkpoints());
+  run.event(Kind::kFailure, 100, 0);
+  run.event(Kind::kFailure, 160 + 40, 4);  // 40 s at three quarters of the rate
+  const JobResult result = run.finish(200);
+  CHECK(result.ledger[Category::kWastedProgress] == s(30));
+  CHECK(result.ledger[Category::kDroppedReplicas] == s(10));
+  CHECK(result.lost_training == s(40));
+}
+
 TEST_CASE("a failure while recovering starts the recovery again") {
   Run run(1, from_checkpoints());
   run.event(Kind::kFailure, 100, 0);
@@ -126,7 +193,7 @@ TEST_CASE("a failure while recovering starts the recovery again") {
   CHECK(result.ledger[Category::kProgramStartup] == s(15 + 20));
   CHECK(result.ledger[Category::kRestore] == s(30));
   CHECK(result.interruptions == 2);
-  CHECK(result.restarts == 2);
+  CHECK(result.restarts == 1);  // the recovery cut short brought no training
 }
 
 TEST_CASE("GPUs that the job does not use may fail unnoticed") {

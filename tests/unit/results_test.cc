@@ -137,6 +137,16 @@ TEST_CASE("tables align their columns") {
   CHECK(table.to_string() == "name        x\na           1\nlong name  23\n");
 }
 
+TEST_CASE("a policy's results do not depend on the other policies of the study") {
+  const std::string crowd =
+      R"(policies=[{"name":"hot_spares","spare_domains":2},{"name":"dp_drop","spare_domains":6}])";
+  const std::string alone = R"(policies=[{"name":"hot_spares","spare_domains":2}])";
+  CHECK(Json::parse(run(small({crowd}), 1, Format::kJson))["policies"][0] ==
+        Json::parse(run(small({alone}), 1, Format::kJson))["policies"][0]);
+  CHECK(Json::parse(availability(small({crowd}), 1, Format::kJson))["points"][2]["loss"] ==
+        Json::parse(availability(small({alone}), 1, Format::kJson))["points"][1]["loss"]);
+}
+
 TEST_CASE("availability falls with the failed fraction and needs no failures in the scenario") {
   const Json json = Json::parse(availability(small(), 1, Format::kJson));
   const std::size_t policies = small().scenario.policies.size();

@@ -190,7 +190,7 @@ TEST_CASE("policies of one study see the same failures, alone or together") {
   const FailureSpec failures{
       {gpu_failures({Family::kExponential, 60 * kDay}, Distribution(Family::kExponential, 4 * kDay)),
        gpu_failures({Family::kWeibull, 90 * kDay, 0.7}, std::nullopt)}};
-  std::vector<PolicySpec> all = {policy("dp_drop"), policy("checkpoint_restart"), policy("hot_spares", 3)};
+  std::vector<PolicySpec> all = {policy("dp_drop"), policy("checkpoint_restart", 5), policy("hot_spares", 3)};
   PolicySpec ntp = policy("ntp");
   ntp.reduced_degrees = {3, 2};
   all.push_back(ntp);

@@ -25,9 +25,9 @@ struct AvailabilityOptions {
 };
 
 /// What a given share of failed GPUs costs: each draw fails round(share * GPUs) GPUs of the cluster, all
-/// alike likely, and the same share of each spare domain pool, and lets every policy configure the job on the
-/// rest. Draws are common to policies, and within a draw a higher share fails all that a lower one does.
-/// Points by share, then by policy.
+/// alike likely, and each GPU of a spare domain with that probability, and lets every policy configure the
+/// job on the rest. Draws are common to policies, do not depend on which other policies there are, and within
+/// a draw a higher share fails all that a lower one does. Points by share, then by policy.
 [[nodiscard]] std::vector<AvailabilityPoint> run_availability_study(const scenario::Scenario& scenario,
                                                                     const AvailabilityOptions& availability,
                                                                     const StudyOptions& options);

@@ -27,7 +27,7 @@ struct ReplicaRun {
 ///
 /// Domains are kept in an array sorted by healthy GPUs, one bucket per count. A domain that loses or regains
 /// a GPU trades places with the edge of its bucket and stays put otherwise, so everybody else keeps their
-/// place: one failure costs O(degrees of the domain), whatever the size of the cluster.
+/// place: one failure costs O(GPUs that fail + degrees), whatever the size of the cluster.
 class ReplicaAssignment {
  public:
   /// All domains healthy. REQUIRES: domains >= 1, groups_per_replica >= 1.

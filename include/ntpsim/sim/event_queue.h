@@ -28,7 +28,6 @@ class EventQueue {
   void reserve(std::size_t events) { heap_.reserve(events); }
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
-  [[nodiscard]] Time next_time() const { return heap_.front().at; }
   /// The time of the last event taken.
   [[nodiscard]] Time now() const { return now_; }
 

@@ -27,7 +27,8 @@ struct HealthEvent {
 
 /// All failures and repairs of one replication, in time order. They depend on the cluster, the failure
 /// classes, the seed and the replication only, never on what the job does, so every policy of a study sees
-/// the same ones; and the failures of the cluster do not depend on how many spare domains stand beside it.
+/// the same ones. The failures of the cluster, and of each spare domain, do not depend on how many spare
+/// domains there are.
 ///
 /// Every (class, unit) is an independent alternating renewal process. Units of a memoryless class are
 /// simulated together: failures of the whole pool form a Poisson process of rate units / mean, and a failure
@@ -48,9 +49,10 @@ class FailureProcess {
  private:
   // The units of one failure class, either of the cluster or of the spare domains.
   struct Population {
-    models::FailureClass failure;
+    std::size_t failure_class = 0;
     RandomStream stream;
     std::int64_t first_domain = 0;
+    std::uint64_t first_unit = 0;  // of the class, cluster and spares together
     std::int64_t units = 0;
     int gpus_per_unit = 0;
     int gpus_per_blast = 0;
@@ -66,8 +68,11 @@ class FailureProcess {
     std::uint32_t life = 0;  // of a unit with its own clock: which life ends
   };
 
-  void add_population(const models::FailureClass& failure, std::size_t class_index, std::int64_t first_domain,
-                      std::int64_t domains, const char* pool, std::uint64_t seed, std::uint64_t replication);
+  void add_population(std::size_t failure_class, const RandomStream& stream, std::int64_t first_domain,
+                      std::int64_t domains);
+  [[nodiscard]] const models::FailureClass& failure_of(const Population& population) const {
+    return failures_.classes[population.failure_class];
+  }
   void start_memoryless(std::uint32_t index);
   void start_aging(std::uint32_t index);
   void schedule(Time at, const Pending& pending);
@@ -81,7 +86,7 @@ class FailureProcess {
   HealthEvent give_back(const Pending& pending, Time at);
 
   models::SystemSpec system_;
-  InitialAge initial_age_;
+  FailureSpec failures_;
   Time horizon_;
   std::vector<Population> populations_;
   EventQueue<Pending> queue_;

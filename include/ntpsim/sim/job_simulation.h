@@ -16,8 +16,9 @@ namespace ntpsim::sim {
 struct JobResult {
   Ledger ledger;
   std::int64_t interruptions = 0;  ///< failures that hit the job
-  std::int64_t restarts = 0;       ///< transitions begun, planned ones included
+  std::int64_t restarts = 0;       ///< times training began again, planned ones included
   std::int64_t pauses = 0;
+  Time lost_training;          ///< training time whose progress was lost, at whatever rate it went
   double boosted_group_s = 0;  ///< TP groups times seconds above TDP
   double extra_energy_j = 0;   ///< above TDP
 };
@@ -43,13 +44,13 @@ class JobSimulation {
  private:
   enum class State : unsigned char { kTraining, kRecovering, kPaused };
 
-  [[nodiscard]] bool hits_job(const HealthEvent& event, const ClusterHealth& before) const;
+  [[nodiscard]] int groups_hit(const HealthEvent& event, const ClusterHealth& before) const;
   void advance(Time to);
   void train(Time span);
   void account_training(Time span);
   void run_phase(Time span);
   void settle();
-  void interrupt();
+  void interrupt(int groups_hit);
   void lose_progress(bool from_peers);
   void begin(const Transition& transition);
   void finish_transition();
@@ -74,8 +75,9 @@ class JobSimulation {
 
   // While training: where in the cycle of training and saving the job stands, and what it would lose.
   Time cycle_position_;
-  Time uncommitted_;  // goodput since the last complete checkpoint
-  Time since_start_;  // training time since the last transition
+  Time uncommitted_;           // goodput since the last complete checkpoint
+  Time uncommitted_training_;  // training time since then
+  Time since_start_;           // training time since the last transition
 };
 
 }  // namespace ntpsim::sim

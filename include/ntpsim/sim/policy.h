@@ -14,8 +14,10 @@ namespace ntpsim::sim {
 
 /// How a replica runs whose smallest TP group has this many GPUs.
 struct DegreeRate {
-  int degree = 0;                 ///< GPUs in the group
-  int run_degree = 0;             ///< TP degree that it runs at: the degree, or a lower one that is faster
+  int degree = 0;  ///< GPUs in the group
+  /// TP degree that it runs at: the degree, or a lower one that is faster. GPUs that stand by for that count
+  /// as in use.
+  int run_degree = 0;
   std::int64_t microbatches = 0;  ///< per step and replica; 0: not worth running
   double compute_speed = 1;       ///< relative to TDP
   double power_fraction = 1;      ///< of TDP

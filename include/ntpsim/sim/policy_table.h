@@ -17,8 +17,9 @@ struct PolicyInfo {
   std::string_view description;
   /// JSON pointers of the settings this policy reads, among those that not every policy reads.
   std::span<const std::string_view> settings;
-  bool reduces_tp = false;  ///< runs hurt replicas at a reduced TP degree (reads reduced_degrees)
-  bool boosts = false;      ///< needs a power curve
+  bool reduces_tp = false;       ///< runs hurt replicas at a reduced TP degree (reads reduced_degrees)
+  bool boosts = false;           ///< needs a power curve
+  bool lives_on_spares = false;  ///< makes little sense without spares
   std::unique_ptr<Policy> (*make)(const ClusterSpec&, const JobSpec&, const PolicySpec&) = nullptr;
 };
 

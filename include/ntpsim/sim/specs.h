@@ -21,6 +21,8 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+/// GPUs of one GPU, tray or domain.
+[[nodiscard]] int gpus_of(models::Scope scope, const models::SystemSpec& system);
 /// How many GPUs, trays or domains the cluster has.
 [[nodiscard]] std::int64_t units_of(models::Scope scope, const ClusterSpec& cluster);
 
