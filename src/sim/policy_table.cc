@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 2> kHotSpares = {"/recovery/in_job_restar
 
 constexpr std::array kPolicies = {
     PolicyInfo{.name = "dp_drop",
-               .description = "drop every data-parallel replica that lost a TP group; go on with the others",
+               .description = "go on without the data-parallel replicas that the lost TP groups make up",
                .settings = kElastic,
                .make = make_dp_drop},
     PolicyInfo{.name = "checkpoint_restart",
