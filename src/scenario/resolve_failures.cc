@@ -9,7 +9,6 @@ namespace ntpsim::scenario {
 namespace {
 
 using models::Distribution;
-using models::Scope;
 
 constexpr std::string_view kObserved = "/failures/observed";
 constexpr std::string_view kClasses = "/failures/classes";

@@ -20,8 +20,6 @@ using ntpsim::plan::ReplicaAssignment;
 using ntpsim::sim::ClusterSpec;
 using ntpsim::sim::JobConfiguration;
 using ntpsim::sim::JobSpec;
-using ntpsim::sim::Minibatch;
-using ntpsim::sim::Policy;
 using ntpsim::sim::PolicySpec;
 
 std::int64_t draw(RandomStream& random, std::int64_t low, std::int64_t high) {

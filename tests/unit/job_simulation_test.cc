@@ -1,5 +1,6 @@
 #include "ntpsim/sim/job_simulation.h"
 
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -120,26 +121,30 @@ TEST_CASE("with peers only the step in progress is lost, and the checkpoint cloc
   CHECK(result.ledger[Category::kCheckpointSave] == s(5));  // 53 + 42 = 95 s of training
 }
 
+// One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
+class OneDomain final : public ntpsim::sim::Policy {
+ public:
+  [[nodiscard]] const ntpsim::plan::DomainPartition& partition() const override { return partition_; }
+  [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
+  [[nodiscard]] double ideal_step_s() const override { return 10; }
+  [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
+  [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+  [[nodiscard]] ntpsim::sim::JobConfiguration configure(
+      const ntpsim::plan::ReplicaAssignment& assignment) const override {
+    ntpsim::sim::JobConfiguration job;
+    job.running = assignment.groups(2) > 0;
+    job.replicas = job.active_groups = job.sequences = assignment.groups(2);
+    job.step_time = s(10);
+    job.dropped_replicas = 1 - static_cast<double>(job.replicas) / 4;
+    return job;
+  }
+
+ private:
+  ntpsim::plan::DomainPartition partition_{8, 2};
+  Transitions transitions_ = from_peers();
+};
+
 TEST_CASE("a blast that hits every replica leaves no peer to restore from") {
-  // One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
-  struct OneDomain final : ntpsim::sim::Policy {
-    [[nodiscard]] const ntpsim::plan::DomainPartition& partition() const override { return partition_; }
-    [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
-    [[nodiscard]] double ideal_step_s() const override { return 10; }
-    [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
-    [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
-    [[nodiscard]] ntpsim::sim::JobConfiguration configure(
-        const ntpsim::plan::ReplicaAssignment& assignment) const override {
-      ntpsim::sim::JobConfiguration job;
-      job.running = assignment.groups(2) > 0;
-      job.replicas = job.active_groups = job.sequences = assignment.groups(2);
-      job.step_time = s(10);
-      job.dropped_replicas = 1 - static_cast<double>(job.replicas) / 4;
-      return job;
-    }
-    ntpsim::plan::DomainPartition partition_{8, 2};
-    Transitions transitions_ = from_peers();
-  };
   const OneDomain policy;
   // Crashes of 1, 3, 6 and 8 GPUs hit 1, 2, 3 and 4 of the replicas.
   for (const auto& [gpus, wasted_s] : {std::pair{1, 3.0}, {3, 3.0}, {6, 3.0}, {8, 53.0}}) {
