@@ -47,7 +47,7 @@ class FailureProcess {
   std::optional<HealthEvent> next();
 
  private:
-  // The units of one failure class, either of the cluster or of the spare domains.
+  // The units of one failure class, either of the whole cluster or of one spare domain.
   struct Population {
     std::size_t failure_class = 0;
     RandomStream stream;
