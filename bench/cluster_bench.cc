@@ -113,7 +113,6 @@ void event_queue(benchmark::State& state) {
   const auto pending = static_cast<std::size_t>(state.range(0));
   RandomStream random(1, 0, "bench/event_queue");
   sim::EventQueue<std::uint64_t> queue;
-  queue.reserve(pending + 1);
   const auto later = [&random] {
     return Time::from_ns(static_cast<std::int64_t>(random.next_index(1'000'000)));
   };

@@ -23,28 +23,17 @@ Transitions elastic_transitions(const JobSpec& job) {
   return transitions;
 }
 
-Transitions cold_restart_transitions(const JobSpec& job) {
-  const RecoverySpec& recovery = job.recovery;
-  const Phase scheduling{Category::kInfrastructure, recovery.scheduling};
-  const Phase startup{Category::kProgramStartup, recovery.restart};
-  const Phase restore{Category::kRestore, recovery.restore};
+// All processes start again and load the last checkpoint, from the scheduler on or within the job.
+Transitions restart_transitions(const JobSpec& job, Time scheduling, Time startup) {
+  const Phase schedule{Category::kInfrastructure, scheduling};
+  const Phase start{Category::kProgramStartup, startup};
+  const Phase restore{Category::kRestore, job.recovery.restore};
   Transitions transitions;
   transitions.from_checkpoint = {
-      {Category::kInfrastructure, recovery.detection}, scheduling, startup, restore};
+      {Category::kInfrastructure, job.recovery.detection}, schedule, start, restore};
   // A planned restart saves first, so it loses nothing.
-  transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, scheduling, startup, restore};
-  transitions.resume = {scheduling, startup, restore};
-  return transitions;
-}
-
-Transitions spare_swap_transitions(const JobSpec& job) {
-  const RecoverySpec& recovery = job.recovery;
-  const Phase startup{Category::kProgramStartup, recovery.in_job_restart};
-  const Phase restore{Category::kRestore, recovery.restore};
-  Transitions transitions;
-  transitions.from_checkpoint = {{Category::kInfrastructure, recovery.detection}, startup, restore};
-  transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, startup, restore};
-  transitions.resume = {startup, restore};
+  transitions.rejoin = {{Category::kCheckpointSave, job.checkpoint.save}, schedule, start, restore};
+  transitions.resume = {schedule, start, restore};
   return transitions;
 }
 
@@ -85,13 +74,14 @@ std::unique_ptr<Policy> make_dp_drop(const ClusterSpec& cluster, const JobSpec& 
 
 std::unique_ptr<Policy> make_checkpoint_restart(const ClusterSpec& cluster, const JobSpec& job,
                                                 const PolicySpec&) {
-  return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false,
-                                          cold_restart_transitions(job));
+  return std::make_unique<PackedReplicas>(
+      cluster, job, std::span<const int>(), false,
+      restart_transitions(job, job.recovery.scheduling, job.recovery.restart));
 }
 
 std::unique_ptr<Policy> make_hot_spares(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec&) {
   return std::make_unique<PackedReplicas>(cluster, job, std::span<const int>(), false,
-                                          spare_swap_transitions(job));
+                                          restart_transitions(job, Time(), job.recovery.in_job_restart));
 }
 
 std::unique_ptr<Policy> make_ntp(const ClusterSpec& cluster, const JobSpec& job, const PolicySpec& policy) {

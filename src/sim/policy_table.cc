@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "policies.h"
 
 namespace ntpsim::sim {
 namespace {
 
-constexpr std::array<std::string_view, 4> kElastic = {"/recovery/reconfigure", "/recovery/reshard",
-                                                      "/recovery/elastic_restore", "/recovery/restore"};
 constexpr std::array<std::string_view, 5> kElasticBoost = {"/recovery/reconfigure", "/recovery/reshard",
                                                            "/recovery/elastic_restore", "/recovery/restore",
                                                            "/power/boost_limit"};
+constexpr std::span kElastic = std::span(kElasticBoost).first<4>();  // all but the boost
 constexpr std::array<std::string_view, 3> kColdRestart = {"/recovery/scheduling", "/recovery/restart",
                                                           "/recovery/restore"};
 constexpr std::array<std::string_view, 2> kHotSpares = {"/recovery/in_job_restart", "/recovery/restore"};

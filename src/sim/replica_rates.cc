@@ -16,6 +16,13 @@ bool keeps_up(const StepModel& model, const ReplicaShape& shape, double limit_s)
   return model.step(shape).total_s() <= limit_s * (1 + kSameTime);
 }
 
+// Seconds that a healthy replica takes in a job that syncs among this many core ranks.
+double healthy_step_s(const StepModel& model, int sync_degree) {
+  ReplicaShape healthy = model.healthy_shape();
+  healthy.sync_degree = sync_degree;
+  return model.step(healthy).total_s();
+}
+
 // The largest local batch, up to `most`, whose step takes no longer than `limit_s`; 0 when not even one fits.
 std::int64_t largest_batch(const StepModel& model, ReplicaShape shape, std::int64_t most, double limit_s) {
   std::int64_t fits = 0;
@@ -66,14 +73,12 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
 
 void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index) {
   DegreeRate& rate = rates_[index];
-  ReplicaShape healthy = model.healthy_shape();
-  healthy.sync_degree = rate.degree;
   const ReplicaShape reduced = {.tp_degree = rate.degree,
                                 .sync_degree = rate.degree,
                                 .microbatches = 1,
                                 .compute_speed = rate.compute_speed};
   rate.microbatches =
-      largest_batch(model, reduced, job.training.microbatches(), model.step(healthy).total_s());
+      largest_batch(model, reduced, job.training.microbatches(), healthy_step_s(model, rate.degree));
 }
 
 void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
@@ -84,11 +89,9 @@ void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& clust
   rate.compute_speed = most_speed;
   rate_reduced(model, job, index);
   if (rate.microbatches == 0) return;
-  ReplicaShape healthy = model.healthy_shape();
-  healthy.sync_degree = rate.degree;
   const ReplicaShape reduced = {
       .tp_degree = rate.degree, .sync_degree = rate.degree, .microbatches = rate.microbatches};
-  rate.compute_speed = least_speed(model, reduced, most_speed, model.step(healthy).total_s());
+  rate.compute_speed = least_speed(model, reduced, most_speed, healthy_step_s(model, rate.degree));
   rate.power_fraction = curve.power_for(rate.compute_speed).value_or(job.boost_limit);
 }
 

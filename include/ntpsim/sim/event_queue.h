@@ -25,7 +25,6 @@ class EventQueue {
     Payload payload;
   };
 
-  void reserve(std::size_t events) { heap_.reserve(events); }
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
   /// The time of the last event taken.
