@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ntpsim/analysis/results.h"
-#include "ntpsim/core/version.h"
 
+#include "json_head.h"
 #include "render.h"
 
 namespace ntpsim::analysis {
@@ -17,13 +17,6 @@ Json json_of(const Estimate& estimate) {
   Json json = {{"mean", estimate.mean}, {"ci95", nullptr}};
   if (estimate.ci95) json["ci95"] = {estimate.ci95->low, estimate.ci95->high};
   return json;
-}
-
-Json json_head(const LoadedScenario& loaded) {
-  return {{"schema_version", kSchemaVersion},
-          {"tool", {{"name", "ntpsim"}, {"version", version()}, {"git", git_revision()}}},
-          {"scenario", Json::parse(loaded.resolved_json)},
-          {"seed", loaded.scenario.run.seed}};
 }
 
 std::string key_of(double fraction) {

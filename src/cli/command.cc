@@ -9,6 +9,8 @@ std::span<const Command> commands() {
       Command{"run", "simulate a scenario: the Goodput of each policy", run_help, run_command},
       Command{"availability", "what a given share of failed GPUs costs under each policy", availability_help,
               availability_command},
+      Command{"plan", "which rank holds what and what moves when TP groups lose GPUs", plan_help,
+              plan_command},
       Command{"list", "what the catalogs hold: gpus, systems, models, policies, distributions", list_help,
               list_command},
       Command{"schema", "print the JSON Schema of scenario files", schema_help, schema_command},

@@ -30,6 +30,8 @@ struct Command {
 ExitCode run_command(Arguments arguments);
 [[nodiscard]] std::string availability_help();
 ExitCode availability_command(Arguments arguments);
+[[nodiscard]] std::string plan_help();
+ExitCode plan_command(Arguments arguments);
 [[nodiscard]] std::string list_help();
 ExitCode list_command(Arguments arguments);
 [[nodiscard]] std::string schema_help();

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "ntpsim/core/invariant.h"
+#include "ntpsim/plan/head_cut.h"
 #include "ntpsim/plan/shard_layout.h"
+#include "ntpsim/plan/sync_plan.h"
 
 namespace ntpsim::models {
 namespace {
@@ -20,31 +22,12 @@ double real(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-std::int64_t max_units(std::int64_t units, std::int64_t degree) {
-  return plan::ShardLayout(units, static_cast<int>(degree)).max_units();
-}
-
 /// Weights of the attention block that each rank holds whole: the latent down projections.
 double copied_attention_parameters(const TransformerSpec& model) {
   if (!model.latent_attention) return 0;
   const auto& latent = *model.latent_attention;
   return real(model.hidden_size) *
          real(latent.q_lora_rank + latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
-}
-
-/// Weights of one query head; of latent attention, with its keys and values.
-double parameters_per_head(const TransformerSpec& model) {
-  if (!model.latent_attention) return 2 * real(model.hidden_size * model.kv_channels);
-  return (model.attention_parameters() - copied_attention_parameters(model)) /
-         real(model.num_attention_heads);
-}
-
-double parameters_per_group(const TransformerSpec& model) {
-  return model.latent_attention ? 0 : 2 * real(model.hidden_size * model.kv_channels);
-}
-
-std::int64_t attention_units(const TransformerSpec& model, int degree) {
-  return degree <= model.num_query_groups ? model.num_query_groups : model.num_attention_heads;
 }
 
 /// The experts of an MoE model; none of a dense one.
@@ -63,18 +46,13 @@ std::int64_t expert_ranks_times_tp(const TrainingSpec& training, int degree) {
 }
 
 std::int64_t local_experts(const TransformerSpec& model, const TrainingSpec& training, int degree) {
-  return max_units(experts_of(model).num_experts * training.tensor_model_parallel_size,
-                   expert_ranks_times_tp(training, degree));
+  return plan::max_units(experts_of(model).num_experts * training.tensor_model_parallel_size,
+                         expert_ranks_times_tp(training, degree));
 }
 
 double expert_parameters(const TransformerSpec& model, const TrainingSpec& training) {
   return model.routed_expert_parameters() / real(experts_of(model).num_experts) /
          real(training.expert_tensor_parallel_size);
-}
-
-double reshard_weights(std::int64_t units, double parameters_per_unit, int compute_degree, int sync_degree) {
-  const plan::ReshardVolume volume = plan::reshard_volume(units, compute_degree, sync_degree);
-  return real(std::max(volume.max_sent_by_extra, volume.max_received_by_core)) * parameters_per_unit;
 }
 
 // Fitted to published runs of dense models: 16 bits to the rows that tests/validation/throughput_test.cc
@@ -128,25 +106,34 @@ RankWeights& RankWeights::operator+=(const RankWeights& other) {
   return *this;
 }
 
-LayerKind kind_of(const TransformerSpec& model, std::int64_t layer) {
-  return {.moe = model.is_moe_layer(layer), .windowed = model.is_windowed_layer(layer)};
-}
-
-AttentionShard attention_shard(const TransformerSpec& model, int degree) {
-  const std::int64_t heads_per_group = max_units(model.num_attention_heads, model.num_query_groups);
-  const std::int64_t units = max_units(attention_units(model, degree), degree);
-  if (degree <= model.num_query_groups) return {.heads = units * heads_per_group, .groups = units};
-  return {.heads = units, .groups = max_units(units, heads_per_group)};
+AttentionShard attention_shard(const TransformerSpec& model, std::int64_t tensor_model_parallel_size,
+                               int degree) {
+  const plan::HeadCut cut = head_cut(model, tensor_model_parallel_size);
+  if (!cut.copies_groups) {
+    const std::int64_t units = plan::max_units(cut.units(), degree);
+    return {.heads = units * cut.heads_per_unit(), .groups = units};
+  }
+  const plan::ShardLayout heads =
+      plan::sync_layout(cut.heads, static_cast<int>(tensor_model_parallel_size), degree);
+  const plan::GroupCopies copies(heads, cut.heads_per_group());
+  AttentionShard fullest{};
+  for (int rank = 0; rank < degree; ++rank) {
+    const AttentionShard shard = {.heads = heads.units_of(rank), .groups = copies.count_of(rank)};
+    if (shard.heads + shard.groups > fullest.heads + fullest.groups) fullest = shard;
+  }
+  return fullest;
 }
 
 RankWeights layer_weights(const TransformerSpec& model, const TrainingSpec& training, LayerKind kind,
                           int degree) {
-  const AttentionShard shard = attention_shard(model, degree);
+  const int full_degree = static_cast<int>(training.tensor_model_parallel_size);
   RankWeights weights;
-  weights.dense =
-      copied_attention_parameters(model) + real(shard.heads) * parameters_per_head(model) +
-      real(shard.groups) * parameters_per_group(model) +
-      real(max_units(mlp_columns(model, kind), degree)) * model.mlp_matrices() * real(model.hidden_size);
+  weights.dense = copied_attention_parameters(model);
+  for (const auto& tensors : {attention_tensors(model, training), mlp_tensors(model, kind)}) {
+    for (const TpTensor& tensor : tensors) {
+      weights.dense += elements_on_fullest_rank(tensor, full_degree, degree);
+    }
+  }
   if (kind.moe) {
     weights.dense += real(model.hidden_size * experts_of(model).num_experts);  // every rank has the router
     weights.experts = real(local_experts(model, training, degree)) * expert_parameters(model, training);
@@ -155,26 +142,21 @@ RankWeights layer_weights(const TransformerSpec& model, const TrainingSpec& trai
 }
 
 RankWeights vocabulary_weights(const TransformerSpec& model, int degree) {
-  return {.dense = real(max_units(model.vocab_size, degree) * model.hidden_size), .experts = 0};
+  return {.dense = elements_on_fullest_rank(embedding_tensor(model), degree, degree), .experts = 0};
 }
 
 double layer_reshard_weights(const TransformerSpec& model, const TrainingSpec& training, LayerKind kind,
                              int compute_degree, int sync_degree) {
-  const std::int64_t units = attention_units(model, compute_degree);
-  const double per_unit = (model.attention_parameters() - copied_attention_parameters(model)) / real(units);
-  double weights = reshard_weights(units, per_unit, compute_degree, sync_degree);
-  weights += reshard_weights(mlp_columns(model, kind), model.mlp_matrices() * real(model.hidden_size),
-                             compute_degree, sync_degree);
-  // Experts that are not spread over ranks are whole on the core ranks already.
-  if (kind.moe && training.expert_model_parallel_size > 1) {
-    const std::int64_t shards = local_experts(model, training, compute_degree) * compute_degree;
-    weights += reshard_weights(shards, expert_parameters(model, training), compute_degree, sync_degree);
+  const int full_degree = static_cast<int>(training.tensor_model_parallel_size);
+  double weights = 0;
+  for (const TpTensor& tensor : layer_tensors(model, training, kind)) {
+    weights += resharded_elements(tensor, full_degree, compute_degree, sync_degree);
   }
   return weights;
 }
 
 double vocabulary_reshard_weights(const TransformerSpec& model, int compute_degree, int sync_degree) {
-  return reshard_weights(model.vocab_size, real(model.hidden_size), compute_degree, sync_degree);
+  return resharded_elements(embedding_tensor(model), compute_degree, compute_degree, sync_degree);
 }
 
 LayerCost::LayerCost(const SystemSpec& system, const TransformerSpec& model, const TrainingSpec& training,
@@ -189,7 +171,7 @@ LayerCost::LayerCost(const SystemSpec& system, const TransformerSpec& model, con
       memory_rate_(efficiency_.memory * system.gpu.memory_bandwidth.value()),
       tokens_(real(training.micro_batch_size * training.seq_length) / real(training.context_parallel_size)),
       resident_tokens_(training.sequence_parallel ? tokens_ / degree : tokens_),
-      shard_(attention_shard(model, degree)) {
+      shard_(attention_shard(model, training.tensor_model_parallel_size, degree)) {
   invariant(degree >= 1 && degree <= training.tensor_model_parallel_size, "degree within the TP group");
   invariant(compute_speed > 0, "a GPU computes");
   invariant(system.gpu.peak(training.precision).has_value(), "the GPU has the precision");
@@ -390,7 +372,7 @@ PieceTime LayerCost::expert_block() const {
   const TransformerSpec::Experts experts = experts_of(*model_);
   const double hidden = real(model_->hidden_size);
   const std::int64_t expert_tp = training_->expert_tensor_parallel_size;
-  const double columns = real(max_units(experts.ffn_hidden_size, expert_tp));
+  const double columns = real(plan::max_units(experts.ffn_hidden_size, expert_tp));
   const double held = real(local_experts(*model_, *training_, static_cast<int>(degree_)));
   const double ranks = real(expert_ranks_times_tp(*training_, static_cast<int>(degree_))) /
                        real(training_->tensor_model_parallel_size);
@@ -427,7 +409,7 @@ PieceTime LayerCost::layer(LayerKind kind) const {
   PieceTime time = attention_block(kind.windowed);
   time += local(norm_and_residual());
   if (const std::int64_t columns = mlp_columns(*model_, kind); columns > 0) {
-    time += mlp_block(real(max_units(columns, degree_)));
+    time += mlp_block(real(plan::max_units(columns, degree_)));
   }
   if (kind.moe) time += expert_block();
   if (training_->recompute_granularity == Recompute::kFull) time.backward += time.forward;
@@ -448,7 +430,7 @@ PieceTime LayerCost::embedding() const {
 
 PieceTime LayerCost::output() const {
   const double hidden = real(model_->hidden_size);
-  const double rows = real(max_units(model_->vocab_size, degree_));
+  const double rows = real(plan::max_units(model_->vocab_size, degree_));
   const Span projection = gemm({tokens_, rows, hidden}, Precision::kBf16);
   const double logits = kLogitBytes * tokens_ * rows / memory_rate_;
   Span other = norm_and_residual();

@@ -36,9 +36,6 @@ struct Document {
 /// Is `pointer` the value at `ancestor`, or inside it?
 [[nodiscard]] bool is_within(std::string_view pointer, std::string_view ancestor);
 
-/// The text of a file ("-": standard input). Refuses more than 64 MiB: no scenario is that large.
-[[nodiscard]] Result<std::string> read_text(const std::string& path);
-
 /// Parses JSON with C++ comments. Errors carry line and column. Refuses NUL bytes, nesting deeper than 64,
 /// and duplicate keys, which JSON libraries silently resolve in different ways. O(n log n).
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const std::string& file);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ntpsim/scenario/text_file.h"
+
 #include "document.h"
 #include "fields.h"
 #include "model_limits.h"
@@ -247,6 +249,12 @@ Result<TransformerSpec> parse_hf_config(std::string_view text, const std::string
   const Result<Json> json = parse_json(text, file);
   if (!json) return tl::unexpected(json.error());
   return read_hf_config(*json, file, "");
+}
+
+Result<TransformerSpec> load_hf_config(const std::string& path) {
+  const Result<std::string> text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse_hf_config(*text, path);
 }
 
 }  // namespace ntpsim::scenario

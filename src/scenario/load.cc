@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ntpsim/scenario/scenario.h"
+#include "ntpsim/scenario/text_file.h"
 
 #include "document.h"
 #include "fields.h"

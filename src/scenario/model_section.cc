@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ntpsim/scenario/hf_config.h"
+#include "ntpsim/scenario/text_file.h"
 
 #include "sections.h"
 

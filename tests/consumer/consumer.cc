@@ -1,23 +1,13 @@
-// Cuts 128 attention heads over the 30 GPUs that are left of a group of 32. Exit status 0: the cut is the one
-// expected.
-#include <cstdint>
+// Plans the gradient sync of 128 attention heads between groups of 32 GPUs and one of which 30 are left. Exit
+// status 0: the plan is the one expected.
 #include <cstdio>
 
-#include "ntpsim/plan/shard_layout.h"
+#include "ntpsim/plan/sync_plan.h"
 
 int main() {
-  const ntpsim::plan::ShardLayout layout(128, 30);
-  std::int64_t next = 0;
-  for (int rank = 0; rank < layout.degree(); ++rank) {
-    const ntpsim::plan::UnitRange heads = layout.owned_by(rank);
-    const std::int64_t expected = rank < 8 ? 5 : 4;
-    if (heads.begin != next || heads.size() != expected) {
-      std::fprintf(stderr, "rank %d owns [%lld, %lld)\n", rank, static_cast<long long>(heads.begin),
-                   static_cast<long long>(heads.end));
-      return 1;
-    }
-    next = heads.end;
-  }
-  std::printf("128 heads over 30 ranks: at most %lld on one\n", static_cast<long long>(layout.max_units()));
-  return next == 128 && layout.max_units() == 5 ? 0 : 1;
+  const ntpsim::plan::SyncPlan plan(128, 32, 32, 30);
+  const long long heads = static_cast<long long>(plan.sync().max_units());
+  const long long moved = static_cast<long long>(plan.pre_sync().total());
+  std::printf("128 heads over 30 ranks: at most %lld on one; %lld move before the sync\n", heads, moved);
+  return heads == 5 && moved == 8 && plan.objective() == plan.lower_bound() ? 0 : 1;
 }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -88,6 +91,50 @@ TEST_CASE("after random failures and repairs the state equals one built from scr
   }
 }
 
+// For each domain its healthy GPUs and how many of them are in the first `active` groups: which of two equal
+// domains stands first depends on the order of events.
+std::vector<std::pair<int, int>> use(const ReplicaAssignment& assignment, std::int64_t active) {
+  std::vector<std::pair<int, int>> use;
+  for (std::int64_t domain = 0; domain < assignment.domains(); ++domain) {
+    use.emplace_back(assignment.healthy(domain), assignment.active_gpus(domain, active));
+  }
+  std::ranges::sort(use);
+  return use;
+}
+
+TEST_CASE("the incremental state equals a rebuild, and stands in packing order") {
+  RandomStream random(10, 0, "test/assignment");
+  for (int round = 0; round < 200; ++round) {
+    const Instance instance = random_instance(random, 20, 4);
+    ReplicaAssignment assignment = make(instance);
+    for (int step = 0; step < 40; ++step) {
+      const int domain = draw(random, 0, static_cast<int>(instance.domains) - 1);
+      const int healthy = assignment.healthy(domain) + draw(random, -1, 1);  // one failure or repair
+      assignment.set_healthy(domain, std::clamp(healthy, 0, instance.domain_size));
+      if (step % 10 != 9) continue;
+      ReplicaAssignment rebuilt = make(instance);
+      std::int64_t groups = 0;
+      for (std::int64_t i = 0; i < instance.domains; ++i) rebuilt.set_healthy(i, assignment.healthy(i));
+      for (const int degree : assignment.partition().degrees()) {
+        REQUIRE(assignment.groups(degree) == rebuilt.groups(degree));
+        groups += rebuilt.groups(degree);
+      }
+      for (const std::int64_t most : {std::int64_t{1}, std::int64_t{3}, kAll}) {
+        REQUIRE(assignment.replicas(most) == rebuilt.replicas(most));
+      }
+      for (std::int64_t active = 0; active <= groups; ++active) {
+        REQUIRE(use(assignment, active) == use(rebuilt, active));
+      }
+      std::vector<std::int64_t> order;
+      for (std::int64_t i = 0; i < instance.domains; ++i) order.push_back(assignment.domain_at(i));
+      REQUIRE(std::ranges::is_sorted(order, std::greater<>(),
+                                     [&assignment](std::int64_t at) { return assignment.healthy(at); }));
+      std::ranges::sort(order);
+      for (std::int64_t i = 0; i < instance.domains; ++i) REQUIRE(order[static_cast<std::size_t>(i)] == i);
+    }
+  }
+}
+
 TEST_CASE("active GPUs over all domains are those of the first groups in packing order") {
   RandomStream random(8, 0, "test/assignment");
   for (int round = 0; round < 300; ++round) {
@@ -150,6 +197,149 @@ TEST_CASE("no assignment beats packing in order, for any value that rises with t
     REQUIRE(packed >=
             best_value(degrees, static_cast<std::size_t>(instance.groups_per_replica), value) - 1e-12);
   }
+}
+
+// Every multiset of at most `groups` group degrees that `healthy` GPUs make.
+void cut_every_way(int healthy, int groups, std::span<const int> degrees, std::vector<int>& chosen,
+                   std::set<std::vector<int>>& ways) {
+  ways.insert(chosen);
+  if (groups == 0) return;
+  for (std::size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] > healthy) continue;
+    chosen.push_back(degrees[i]);
+    cut_every_way(healthy - degrees[i], groups - 1, degrees.subspan(i), chosen, ways);
+    chosen.pop_back();
+  }
+}
+
+// The best sum of values over all ways to leave groups idle and put the others into replicas of `size`.
+double best_replicas(const std::vector<int>& groups, std::size_t size, const std::vector<double>& value) {
+  if (groups.size() < size) return 0;
+  std::vector<int> others(groups.begin() + 1, groups.end());
+  double best = best_replicas(others, size, value);
+  std::vector<char> chosen(others.size(), 0);
+  std::fill(chosen.end() - static_cast<std::ptrdiff_t>(size - 1), chosen.end(), 1);
+  do {
+    int lowest = groups.front();
+    std::vector<int> rest;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (chosen[i] == 1) lowest = std::min(lowest, others[i]);
+      if (chosen[i] == 0) rest.push_back(others[i]);
+    }
+    best = std::max(best, value[static_cast<std::size_t>(lowest)] + best_replicas(rest, size, value));
+  } while (std::ranges::next_permutation(chosen).found);
+  return best;
+}
+
+// The best value over all ways to cut every domain's healthy GPUs into groups and the groups into replicas.
+double best_of_all(const ReplicaAssignment& assignment, const std::vector<double>& value) {
+  std::set<std::vector<int>> cluster = {{}};
+  for (std::int64_t domain = 0; domain < assignment.domains(); ++domain) {
+    const DomainPartition& partition = assignment.partition();
+    std::set<std::vector<int>> ways;
+    std::vector<int> chosen;
+    cut_every_way(assignment.healthy(domain), partition.groups_when_healthy(), partition.degrees(), chosen,
+                  ways);
+    std::set<std::vector<int>> longer;
+    for (const auto& before : cluster) {
+      for (std::vector<int> groups : ways) {
+        groups.insert(groups.end(), before.begin(), before.end());
+        std::ranges::sort(groups);
+        longer.insert(std::move(groups));
+      }
+    }
+    cluster = std::move(longer);
+  }
+  double best = 0;
+  for (const auto& groups : cluster) {
+    best = std::max(best,
+                    best_replicas(groups, static_cast<std::size_t>(assignment.groups_per_replica()), value));
+  }
+  return best;
+}
+
+double value_of(const ReplicaAssignment& assignment, const std::vector<double>& value) {
+  double sum = 0;
+  for (const ReplicaRun& run : assignment.replicas(kAll)) {
+    sum += static_cast<double>(run.replicas) * value[static_cast<std::size_t>(run.degree)];
+  }
+  return sum;
+}
+
+// Random healthy counts, mostly near full.
+void hurt(ReplicaAssignment& assignment, RandomStream& random) {
+  const int size = assignment.partition().domain_size();
+  for (std::int64_t domain = 0; domain < assignment.domains(); ++domain) {
+    const bool any = draw(random, 0, 2) == 0;
+    assignment.set_healthy(domain, draw(random, any ? 0 : size - size / 3, size));
+  }
+}
+
+TEST_CASE("domains of one group: no cut and no assignment is worth more, for any value that rises") {
+  RandomStream random(11, 0, "test/assignment");
+  for (int round = 0; round < 400; ++round) {
+    Instance instance = random_instance(random, 5, 3);
+    instance.domain_size = draw(random, instance.tp_degree, 2 * instance.tp_degree - 1);
+    ReplicaAssignment assignment = make(instance);
+    hurt(assignment, random);
+    std::vector<double> value = {0};
+    for (int degree = 1; degree <= instance.tp_degree; ++degree) {
+      value.push_back(value.back() + random.next_uniform());
+    }
+    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-12);
+  }
+}
+
+TEST_CASE("domains of several groups: none is worth more when only whole replicas count") {
+  RandomStream random(12, 0, "test/assignment");
+  for (int round = 0; round < 300; ++round) {
+    Instance instance = random_instance(random, 3, 3);
+    instance.domain_size = draw(random, 2 * instance.tp_degree, 3 * instance.tp_degree);
+    instance.reduced.resize(std::min<std::size_t>(instance.reduced.size(), 2));
+    ReplicaAssignment assignment = make(instance);
+    hurt(assignment, random);
+    std::vector<double> value(static_cast<std::size_t>(instance.tp_degree) + 1, 0);
+    value.back() = 1;
+    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value));
+  }
+}
+
+TEST_CASE("domains of several groups: none is worth more for replicas of one group of convex value") {
+  RandomStream random(13, 0, "test/assignment");
+  for (int round = 0; round < 300; ++round) {
+    Instance instance = random_instance(random, 3, 1);
+    instance.domain_size = draw(random, 2 * instance.tp_degree, 3 * instance.tp_degree);
+    std::vector<double> steps;
+    for (int degree = 1; degree <= instance.tp_degree; ++degree) steps.push_back(random.next_uniform());
+    std::ranges::sort(steps);
+    // Nothing below some degree, proportional to the degree in every fourth case, else ever steeper.
+    const int floor = round % 4 == 0 ? 0 : draw(random, 0, instance.tp_degree - 1);
+    std::vector<double> value = {0};
+    instance.reduced.clear();
+    for (int degree = 1; degree <= instance.tp_degree; ++degree) {
+      const double step = round % 4 == 0 ? 1 : steps[static_cast<std::size_t>(degree - 1)];
+      value.push_back(degree <= floor ? 0 : value.back() + step);
+    }
+    for (int degree = instance.tp_degree - 1; degree > floor; --degree) instance.reduced.push_back(degree);
+    ReplicaAssignment assignment = make(instance);
+    hurt(assignment, random);
+    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-12);
+  }
+}
+
+// Two GPUs of one domain have failed. Two groups of 7 would share the loss; the rule keeps one group whole.
+TEST_CASE("elsewhere two hurt groups can be worth more than a whole one and a worse one") {
+  const std::vector<double> proportional = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<int> sevens_and_sixes = {7, 6};
+  ReplicaAssignment pipeline({16, 8, sevens_and_sixes}, 1, 2);
+  pipeline.set_healthy(0, 14);
+  CHECK(value_of(pipeline, proportional) == 6);
+  CHECK(best_of_all(pipeline, proportional) == 7);
+  const std::vector<int> sevens = {7};
+  ReplicaAssignment single({16, 8, sevens}, 1, 1);
+  single.set_healthy(0, 14);
+  CHECK(value_of(single, proportional) == 8);
+  CHECK(best_of_all(single, proportional) == 14);
 }
 
 }  // namespace

@@ -31,19 +31,22 @@ double tp_s(const PieceTime& piece) {
 
 }  // namespace
 
-TEST_CASE("attention is cut by KV groups up to their number, then by query heads") {
+TEST_CASE("attention is cut by KV groups where the TP size is at most their number, else by query heads") {
   const TransformerSpec& llama = *find_model("llama3.1-405b");  // 128 heads, 8 groups
-  CHECK(attention_shard(llama, 1).heads == 128);
-  CHECK(attention_shard(llama, 8).heads == 16);
-  CHECK(attention_shard(llama, 8).groups == 1);
-  CHECK(attention_shard(llama, 7).heads == 32);
-  CHECK(attention_shard(llama, 7).groups == 2);
-  CHECK(attention_shard(llama, 30).heads == 5);
-  CHECK(attention_shard(llama, 30).groups == 1);
+  CHECK(attention_shard(llama, 1, 1).heads == 128);
+  CHECK(attention_shard(llama, 8, 8).heads == 16);
+  CHECK(attention_shard(llama, 8, 8).groups == 1);
+  CHECK(attention_shard(llama, 8, 7).heads == 32);
+  CHECK(attention_shard(llama, 8, 7).groups == 2);
+  CHECK(attention_shard(llama, 32, 32).heads == 4);
+  CHECK(attention_shard(llama, 32, 32).groups == 1);
+  // A core rank that takes over a head of another KV group needs that group too.
+  CHECK(attention_shard(llama, 32, 30).heads == 5);
+  CHECK(attention_shard(llama, 32, 30).groups == 2);
   const TransformerSpec& paper = *find_model("ntp-paper-480b");  // 128 heads, no groups
-  CHECK(attention_shard(paper, 32).heads == 4);
-  CHECK(attention_shard(paper, 30).heads == 5);
-  CHECK(attention_shard(paper, 30).groups == 5);
+  CHECK(attention_shard(paper, 32, 32).heads == 4);
+  CHECK(attention_shard(paper, 32, 30).heads == 5);
+  CHECK(attention_shard(paper, 32, 30).groups == 5);
 }
 
 TEST_CASE("the ranks' weights add up to the layer's when the degree divides all units") {

@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,8 +16,13 @@ namespace {
 std::vector<std::int64_t> sizes(const ShardLayout& layout) {
   std::vector<std::int64_t> result;
   result.reserve(static_cast<std::size_t>(layout.degree()));
-  for (int rank = 0; rank < layout.degree(); ++rank) result.push_back(layout.owned_by(rank).size());
+  for (int rank = 0; rank < layout.degree(); ++rank) result.push_back(layout.units_of(rank));
   return result;
+}
+
+UnitRange only_range(const ShardLayout& layout, int rank) {
+  REQUIRE(layout.ranges_of(rank).size() == 1);
+  return layout.ranges_of(rank).front();
 }
 
 TEST_CASE("128 heads over 30 ranks: eight ranks hold five, the others four") {
@@ -25,11 +31,11 @@ TEST_CASE("128 heads over 30 ranks: eight ranks hold five, the others four") {
   CHECK(layout.degree() == 30);
   for (int rank = 0; rank < 30; ++rank) {
     CAPTURE(rank);
-    CHECK(layout.owned_by(rank).size() == (rank < 8 ? 5 : 4));
+    CHECK(layout.units_of(rank) == (rank < 8 ? 5 : 4));
   }
-  CHECK(layout.owned_by(7) == UnitRange{35, 40});
-  CHECK(layout.owned_by(8) == UnitRange{40, 44});
-  CHECK(layout.owned_by(29) == UnitRange{124, 128});
+  CHECK(only_range(layout, 7) == UnitRange{35, 40});
+  CHECK(only_range(layout, 8) == UnitRange{40, 44});
+  CHECK(only_range(layout, 29) == UnitRange{124, 128});
   CHECK(layout.owner_of(39) == 7);
   CHECK(layout.owner_of(40) == 8);
   CHECK(layout.max_units() == 5);
@@ -44,7 +50,7 @@ TEST_CASE("8 KV groups over 7 ranks: one rank holds two") {
 TEST_CASE("more ranks than units leave the last ranks empty") {
   const ShardLayout layout(3, 5);
   CHECK(sizes(layout) == std::vector<std::int64_t>{1, 1, 1, 0, 0});
-  CHECK(layout.owned_by(4) == UnitRange{3, 3});
+  CHECK(layout.ranges_of(4).empty());
   CHECK(layout.max_units() == 1);
   CHECK(layout.load() == doctest::Approx(5.0 / 3));
 }
@@ -53,7 +59,7 @@ TEST_CASE("an even cut and an empty tensor have no imbalance") {
   CHECK(ShardLayout(128, 32).load() == 1);
   CHECK(ShardLayout(0, 4).load() == 1);
   CHECK(ShardLayout(0, 4).max_units() == 0);
-  CHECK(ShardLayout(0, 4).owned_by(3).size() == 0);
+  CHECK(ShardLayout(0, 4).units_of(3) == 0);
 }
 
 TEST_CASE("every unit has one owner, ranks are contiguous and balanced") {
@@ -66,7 +72,11 @@ TEST_CASE("every unit has one owner, ranks are contiguous and balanced") {
       std::int64_t next = 0;
       bool good = layout.max_units() == fullest;
       for (int rank = 0; rank < degree; ++rank) {
-        const UnitRange range = layout.owned_by(rank);
+        if (layout.ranges_of(rank).empty()) {
+          good = good && units / degree == 0;
+          continue;
+        }
+        const UnitRange range = only_range(layout, rank);
         good = good && range.begin == next && range.size() <= fullest && range.size() >= units / degree;
         for (std::int64_t unit = range.begin; unit < range.end; ++unit)
           good = good && layout.owner_of(unit) == rank;
@@ -81,7 +91,7 @@ TEST_CASE("every unit has one owner, ranks are contiguous and balanced") {
 TEST_CASE("sizes past 32 bits are exact") {
   constexpr std::int64_t kUnits = 3'000'000'000'001;
   const ShardLayout layout(kUnits, 72);
-  CHECK(layout.owned_by(71).end == kUnits);
+  CHECK(only_range(layout, 71).end == kUnits);
   CHECK(layout.owner_of(kUnits - 1) == 71);
   CHECK(layout.max_units() == 41'666'666'667);
 }
@@ -89,51 +99,61 @@ TEST_CASE("sizes past 32 bits are exact") {
 TEST_CASE("a layout outside its domain breaks an invariant") {
   CHECK(testing::aborts([] { (void)ShardLayout(-1, 1); }));
   CHECK(testing::aborts([] { (void)ShardLayout(1, 0); }));
-  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owned_by(2); }));
-  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owned_by(-1); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).ranges_of(2); }));
+  CHECK(testing::aborts([] { (void)ShardLayout(4, 2).units_of(-1); }));
   CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owner_of(4); }));
   CHECK(testing::aborts([] { (void)ShardLayout(4, 2).owner_of(-1); }));
+  CHECK(testing::aborts([] { (void)max_units(4, 0); }));
 }
 
-TEST_CASE("a job of one degree reshards nothing") {
-  for (const int degree : {1, 7, 32}) {
-    const ReshardVolume volume = reshard_volume(128, degree, degree);
-    CHECK(volume.max_sent_by_extra == 0);
-    CHECK(volume.max_received_by_core == 0);
-  }
+OwnedRange owned(std::int64_t begin, std::int64_t end, int rank) {
+  return {{begin, end}, rank};
 }
 
-TEST_CASE("an extra rank sends its whole shard, spread over the core ranks") {
-  const ReshardVolume two_extra = reshard_volume(128, 32, 30);
-  CHECK(two_extra.max_sent_by_extra == 4);
-  CHECK(two_extra.max_received_by_core == 1);  // 8 units over 30 core ranks
-  const ReshardVolume half = reshard_volume(128, 32, 16);
-  CHECK(half.max_sent_by_extra == 4);
-  CHECK(half.max_received_by_core == 4);  // 64 units over 16 core ranks
-  const ReshardVolume one_left = reshard_volume(128, 32, 1);
-  CHECK(one_left.max_received_by_core == 124);
+TEST_CASE("a layout from ranges: any order in, unit order out, neighbours of one rank merged") {
+  const auto layout = ShardLayout::from_ranges(
+      10, 3, {owned(6, 8, 0), owned(0, 2, 0), owned(2, 4, 0), owned(8, 10, 2), owned(4, 6, 2)});
+  REQUIRE(layout.has_value());
+  const std::vector<OwnedRange> ranges(layout->ranges().begin(), layout->ranges().end());
+  CHECK(ranges == std::vector{owned(0, 4, 0), owned(4, 6, 2), owned(6, 8, 0), owned(8, 10, 2)});
+  const std::vector<UnitRange> first(layout->ranges_of(0).begin(), layout->ranges_of(0).end());
+  CHECK(first == std::vector<UnitRange>{{0, 4}, {6, 8}});
+  CHECK(layout->ranges_of(1).empty());
+  CHECK(layout->units_of(0) == 6);
+  CHECK(layout->owner_of(7) == 0);
+  CHECK(layout->offset_of(7) == 5);
+  CHECK(layout->offset_of(8) == 2);
+  CHECK(layout->max_units() == 6);
+  CHECK(layout->load() == doctest::Approx(6 * 3 / 10.0));
 }
 
-TEST_CASE("reshard volumes cover what the extra ranks hold and stay within one shard each") {
-  for (const std::int64_t units : {0, 1, 8, 100, 128, 53248}) {
-    for (int compute = 1; compute <= 40; ++compute) {
-      for (int sync = 1; sync < compute; ++sync) {
-        CAPTURE(units);
-        CAPTURE(compute);
-        CAPTURE(sync);
-        const ReshardVolume volume = reshard_volume(units, compute, sync);
-        const std::int64_t extra_at_least = (units / compute) * (compute - sync);
-        CHECK(volume.max_sent_by_extra == ShardLayout(units, compute).max_units());
-        CHECK(volume.max_received_by_core * sync >= extra_at_least);
-        CHECK((volume.max_received_by_core - 1) * sync < volume.max_sent_by_extra * (compute - sync) + 1);
-      }
-    }
-  }
+TEST_CASE("a layout from ranges equals the balanced one that it spells out") {
+  CHECK(ShardLayout::from_ranges(5, 2, {owned(0, 3, 0), owned(3, 5, 1)}).value() == ShardLayout(5, 2));
+  CHECK(ShardLayout::from_ranges(0, 2, {}).value() == ShardLayout(0, 2));
 }
 
-TEST_CASE("a reshard outside its domain breaks an invariant") {
-  CHECK(testing::aborts([] { (void)reshard_volume(8, 4, 5); }));
-  CHECK(testing::aborts([] { (void)reshard_volume(8, 4, 0); }));
+std::vector<std::string> errors(std::int64_t units, int degree, std::vector<OwnedRange> ranges) {
+  const auto layout = ShardLayout::from_ranges(units, degree, std::move(ranges));
+  std::vector<std::string> messages;
+  if (layout.has_value()) return messages;
+  for (const Diagnostic& diagnostic : layout.error().items()) messages.push_back(diagnostic.message);
+  return messages;
+}
+
+TEST_CASE("what is wrong with ranges is said, all of it") {
+  CHECK(errors(10, 2, {owned(0, 4, 0), owned(3, 6, 1), owned(7, 7, 0), owned(8, 12, 5)}) ==
+        std::vector<std::string>{
+            "units [3, 6) of rank 1: overlaps a range before it",
+            "units [7, 7) of rank 0: expected a range that is not empty, within [0, 10)",
+            "units [8, 12) of rank 5: expected a rank from 0 to 1",
+            "units [8, 12) of rank 5: expected a range that is not empty, within [0, 10)",
+            "units [6, 10) have no owner",
+        });
+  CHECK(errors(10, 2, {owned(0, 4, 0), owned(5, 10, 1)}) ==
+        std::vector<std::string>{"units [4, 5) have no owner"});
+  CHECK(errors(3, 1, {}) == std::vector<std::string>{"units [0, 3) have no owner"});
+  CHECK(errors(-1, 0, {}) == std::vector<std::string>{"layout: found -1 units, expected none or more",
+                                                      "layout: found degree 0, expected at least 1"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ntpsim/models/collective_cost.h"
 #include "ntpsim/models/hardware.h"
+#include "ntpsim/models/tensor_parallel.h"
 #include "ntpsim/models/training.h"
 #include "ntpsim/models/transformer.h"
 
@@ -41,10 +42,8 @@
 //   EP:
 //     an all-to-all before and after the experts, in each direction, exposed.
 //
-// A degree need not divide anything: a rank's share is `plan::ShardLayout(units, degree).max_units()`, where
-// the units are KV groups up to num_query_groups and beyond it query heads (with the KV groups they need,
-// copied), FFN columns and vocabulary rows. An expert-parallel group that lost TP ranks spreads its experts
-// over those left.
+// A degree need not divide anything: the planner cuts the tensors (models/tensor_parallel.h), and the fullest
+// rank is priced. An expert-parallel group that lost TP ranks spreads its experts over those left.
 //
 // Holds for dense models within the bounds of tests/validation/throughput_test.cc.
 
@@ -82,22 +81,15 @@ struct PieceTime {
   PieceTime& operator+=(const PieceTime& other);
 };
 
-/// What tells the layers of a model apart.
-struct LayerKind {
-  bool moe = false;
-  bool windowed = false;
-};
-
-[[nodiscard]] LayerKind kind_of(const TransformerSpec& model, std::int64_t layer);
-
 /// Attention heads on the fullest rank of a TP group.
 struct AttentionShard {
   std::int64_t heads;
   std::int64_t groups;  ///< KV groups that they need
 };
 
-/// REQUIRES: degree >= 1.
-[[nodiscard]] AttentionShard attention_shard(const TransformerSpec& model, int degree);
+/// Of a TP group that runs at `degree` in a job of this TP size. REQUIRES: 1 <= degree <= the TP size.
+[[nodiscard]] AttentionShard attention_shard(const TransformerSpec& model,
+                                             std::int64_t tensor_model_parallel_size, int degree);
 
 /// Weights of the fullest rank. Those of experts are counted apart: they are synced over fewer ranks.
 struct RankWeights {
@@ -107,14 +99,15 @@ struct RankWeights {
   RankWeights& operator+=(const RankWeights& other);
 };
 
-/// Weights of a layer on the fullest rank at this TP degree. REQUIRES: degree >= 1.
+/// Weights of a layer on the fullest rank at this TP degree. REQUIRES: 1 <= degree <= the TP size.
 [[nodiscard]] RankWeights layer_weights(const TransformerSpec& model, const TrainingSpec& training,
                                         LayerKind kind, int degree);
 /// Weights of the embedding, or of the output layer.
 [[nodiscard]] RankWeights vocabulary_weights(const TransformerSpec& model, int degree);
 
-/// Weights that the busiest rank sends or receives when the extra ranks of a layer hand their shards to the
-/// core ranks (`plan::reshard_volume`). REQUIRES: 1 <= sync_degree <= compute_degree.
+/// Weights that the busiest rank sends or receives when the extra ranks of a layer hand their gradients to
+/// the core ranks, tensor after tensor (`resharded_elements`). REQUIRES: 1 <= sync_degree <= compute_degree
+/// <= the TP size.
 [[nodiscard]] double layer_reshard_weights(const TransformerSpec& model, const TrainingSpec& training,
                                            LayerKind kind, int compute_degree, int sync_degree);
 [[nodiscard]] double vocabulary_reshard_weights(const TransformerSpec& model, int compute_degree,

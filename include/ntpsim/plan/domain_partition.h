@@ -21,6 +21,11 @@ struct GroupRun {
 /// When GPUs are missing, spares are used up first, then as many groups as possible stay whole, and what is
 /// left makes one more group at a reduced degree if it suffices for one. So a domain has at most one hurt
 /// group, and never fewer whole ones than if hurt groups were given up.
+///
+/// No other cut is worth more where a domain holds one group, where only whole groups have a value, and where
+/// a replica is one group and its value is convex in the degree. Elsewhere several groups that share a
+/// domain's loss can be worth more: with a floor under the degrees, 7 + 7 GPUs of 14 rather than 8 and 6
+/// idle; with several groups a replica, one replica at degree 7 rather than at 6.
 class DomainPartition {
  public:
   /// `reduced_degrees`: degrees below tp_degree that a hurt group may run at, descending; empty when groups

@@ -37,6 +37,10 @@ class ReplicaAssignment {
   [[nodiscard]] std::int64_t domains() const { return static_cast<std::int64_t>(order_.size()); }
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
   [[nodiscard]] int healthy(std::int64_t domain) const { return healthy_[static_cast<std::size_t>(domain)]; }
+  /// The domain at this position of the packing order. REQUIRES: 0 <= position < domains().
+  [[nodiscard]] std::int64_t domain_at(std::int64_t position) const {
+    return order_[static_cast<std::size_t>(position)];
+  }
 
   /// Sets the number of healthy GPUs of a domain. O(change + groups of the domain).
   /// REQUIRES: 0 <= domain < domains(), 0 <= healthy <= domain size.

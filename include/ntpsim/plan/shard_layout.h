@@ -1,6 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ntpsim/core/diagnostics.h"
 
 namespace ntpsim::plan {
 
@@ -14,42 +19,68 @@ struct UnitRange {
   constexpr bool operator==(const UnitRange&) const = default;
 };
 
-/// One tensor cut along one dimension into `units` that stay whole, over `degree` ranks, contiguously and
-/// balanced: the first units % degree ranks hold one unit more than the others, and no rank more than
-/// ceil(units / degree).
+/// A range of units and the rank that owns it.
+struct OwnedRange {
+  UnitRange units;
+  int rank = 0;
+
+  constexpr bool operator==(const OwnedRange&) const = default;
+};
+
+/// Units on the fullest rank of a balanced cut: ceil(units / degree). The step time follows it.
+/// REQUIRES: units >= 0, degree >= 1.
+[[nodiscard]] std::int64_t max_units(std::int64_t units, std::int64_t degree);
+
+/// Which rank of a TP group owns which units of one tensor. The tensor is cut along one dimension into
+/// `units` that stay whole; every unit has exactly one owner, and a rank may own several ranges, or none. A
+/// rank stores its ranges one after the other in ascending order.
+///
+/// A value: copies are independent, and equal layouts compare equal.
 class ShardLayout {
  public:
-  /// REQUIRES: units >= 0, degree >= 1.
+  /// Contiguous and balanced: the first units % degree ranks own one unit more than the others, and none more
+  /// than `max_units`. REQUIRES: units >= 0, degree >= 1. O(degree).
   ShardLayout(std::int64_t units, int degree);
+
+  /// Any layout, from ranges in any order; adjacent ranges of one rank are merged. An error names each range
+  /// that is empty, overlaps another, leaves a gap, or has a rank outside [0, degree). O(n log n).
+  [[nodiscard]] static Result<ShardLayout> from_ranges(std::int64_t units, int degree,
+                                                       std::vector<OwnedRange> ranges);
 
   [[nodiscard]] std::int64_t units() const { return units_; }
   [[nodiscard]] int degree() const { return degree_; }
 
-  /// The units that `rank` owns; empty when there are more ranks than units. REQUIRES: 0 <= rank < degree.
-  [[nodiscard]] UnitRange owned_by(int rank) const;
-  /// The rank that owns `unit`. O(1). REQUIRES: 0 <= unit < units.
+  /// All ranges in unit order; neighbours have different owners.
+  [[nodiscard]] std::span<const OwnedRange> ranges() const { return ranges_; }
+  /// The ranges of one rank, ascending; none when it owns nothing. REQUIRES: 0 <= rank < degree.
+  [[nodiscard]] std::span<const UnitRange> ranges_of(int rank) const;
+  /// How many units the rank owns. REQUIRES: 0 <= rank < degree.
+  [[nodiscard]] std::int64_t units_of(int rank) const;
+  /// The rank that owns `unit`. O(log ranges). REQUIRES: 0 <= unit < units.
   [[nodiscard]] int owner_of(std::int64_t unit) const;
+  /// Where its owner stores `unit`: how many of the owner's units come before it. O(log ranges).
+  /// REQUIRES: 0 <= unit < units.
+  [[nodiscard]] std::int64_t offset_of(std::int64_t unit) const;
 
-  /// Units on the fullest rank: ceil(units / degree). The step time follows it.
+  /// Units on the fullest rank.
   [[nodiscard]] std::int64_t max_units() const;
   /// Fullest rank over the mean, at least 1; 1 for a tensor without units.
   [[nodiscard]] double load() const;
 
+  bool operator==(const ShardLayout&) const = default;
+
  private:
+  friend class LayoutBuilder;  // for layouts that are right by construction
+
+  /// Ranges that cut the tensor, in any order.
+  ShardLayout(std::int64_t units, int degree, std::vector<OwnedRange> ranges);
+  void index_by_rank();
+
   std::int64_t units_;
   int degree_;
+  std::vector<OwnedRange> ranges_;       // in unit order, neighbours merged
+  std::vector<UnitRange> rank_ranges_;   // by rank, ascending
+  std::vector<std::size_t> rank_begin_;  // rank -> its first range; one more entry than ranks
 };
-
-/// What the gradient reshard between a compute layout of degree `compute_degree` and a sync layout of degree
-/// `sync_degree` moves, per tensor, in units. Each of the extra ranks (compute minus sync degree) sends its
-/// whole shard to the core ranks before the data-parallel sync and gets it back afterwards: nothing less can
-/// do, since the reduced replica has no peer for it.
-struct ReshardVolume {
-  std::int64_t max_sent_by_extra = 0;     ///< units, by the fullest extra rank
-  std::int64_t max_received_by_core = 0;  ///< units, by the fullest core rank
-};
-
-/// REQUIRES: 1 <= sync_degree <= compute_degree, units >= 0. O(1).
-[[nodiscard]] ReshardVolume reshard_volume(std::int64_t units, int compute_degree, int sync_degree);
 
 }  // namespace ntpsim::plan

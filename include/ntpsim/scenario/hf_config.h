@@ -19,6 +19,9 @@ namespace ntpsim::scenario {
 /// `file` names the file in messages.
 [[nodiscard]] Result<models::TransformerSpec> parse_hf_config(std::string_view text, const std::string& file);
 
+/// The same for a file; "-" is standard input.
+[[nodiscard]] Result<models::TransformerSpec> load_hf_config(const std::string& path);
+
 /// The same for JSON already parsed. `pointer` is where it stands in `file`.
 [[nodiscard]] Result<models::TransformerSpec> read_hf_config(const nlohmann::ordered_json& config,
                                                              const std::string& file,
