@@ -23,13 +23,15 @@ tl::unexpected<Diagnostics> failure(std::string file, std::string message) {
   return tl::unexpected(std::move(errors));
 }
 
-// Degrees that groups run at under the policy: those at which it uses every GPU and trains something.
-std::vector<int> reduced_degrees_in_use(const sim::Policy& policy) {
-  std::vector<int> degrees;
-  for (const sim::DegreeRate& rate : policy.rates().subspan(1)) {
-    if (rate.run_degree == rate.degree && rate.microbatches > 0) degrees.push_back(rate.degree);
+// The policy's cut, without degrees at which it leaves GPUs standing by or the group out.
+plan::DomainPartition partition_in_use(const sim::Policy& policy) {
+  const plan::DomainPartition& partition = policy.partition();
+  std::vector<plan::ReducedDegree> reduced;
+  for (std::size_t i = 0; i < partition.reduced().size(); ++i) {
+    const sim::DegreeRate& rate = policy.rates()[i + 1];
+    if (rate.run_degree == rate.degree && rate.microbatches > 0) reduced.push_back(partition.reduced()[i]);
   }
-  return degrees;
+  return {partition.domain_size(), partition.tp_degree(), reduced};
 }
 
 plan::ReplicaAssignment assignment_of(const plan::DomainPartition& partition, std::int64_t groups_per_replica,
@@ -97,9 +99,7 @@ Result<JobPlan> plan_job(const scenario::Scenario& scenario, const sim::PolicySp
                                            "to place",
                                            failed.count(), spec.label));
   }
-  const plan::DomainPartition partition(scenario.cluster.system.domain_size,
-                                        static_cast<int>(training.tensor_model_parallel_size),
-                                        reduced_degrees_in_use(*policy));
+  const plan::DomainPartition partition = partition_in_use(*policy);
   const std::int64_t together = training.replicas_per_expert_group();
   const std::int64_t possible = replicas_possible(
       assignment_of(partition, policy->groups_per_replica(), failed), training.data_parallel_size / together);

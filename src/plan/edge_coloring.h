@@ -13,7 +13,7 @@ struct Edge {
 
 /// Ranks in groups, each of which may send `limit` edges of one color and receive as many.
 struct RankGroups {
-  std::vector<int> group_of;  ///< rank -> group, numbered from 0 without large gaps
+  std::vector<int> group_of;  ///< rank -> group, any numbers
   int limit = 0;
 };
 
@@ -24,9 +24,10 @@ struct RankGroups {
 /// by de Werra's on balanced colorings of laminar families (1971). Edges take the first color that is free at
 /// both ends, in the order given; where there is none, a chain of two alternating colors makes one free.
 ///
-/// O(edges + colors) memory. Time O(edges * (colors / 64 + length of a chain)); chains are O(ranks) long, and
-/// short on average until few colors are left, and each step costs O(group) where the group is at its limit.
-/// REQUIRES: no rank and no direction has more than `colors` edges, and no group more than limit * colors.
+/// Memory O(edges + ranks + colors). An edge costs O(colors / 64), and where it needs a chain O(ranks) steps
+/// at worst, in groups at their limit O(group) a step. Chains are rare unless nearly all ranks have as many
+/// edges as there are colors, and then a few dozen steps long on average. REQUIRES: no rank sends or receives
+/// more than `colors` edges, and no group more than limit * colors.
 [[nodiscard]] std::vector<int> color_edges(std::span<const Edge> edges, const RankGroups& groups, int colors);
 
 }  // namespace ntpsim::plan

@@ -31,42 +31,50 @@ class DomainCut {
       free_[at(slot)] = false;
       if (slot < spares_begin) ++failures[at(slot / tp_)];
     }
+    int whole = 0;
     for (const GroupRun& run : partition.groups(partition.domain_size() - static_cast<int>(failed.size()))) {
-      if (run.degree == tp_) whole_ = run.count;
-      if (run.degree < tp_) reduced_degree_ = run.degree;
+      if (run.degree == tp_) whole = run.count;
+      degrees_.insert(degrees_.end(), at(run.count), run.degree);
     }
-    // A GPU moves for each failure in a whole block, at most one for each in the reduced block and none in a
+    // A GPU moves for each failure in a whole block, at most one for each in a reduced block and none in a
     // block that is given up, so they take the blocks in this order.
     std::iota(blocks_.begin(), blocks_.end(), 0);
     std::ranges::stable_sort(blocks_, {}, [&failures](int block) { return failures[at(block)]; });
-    std::sort(blocks_.begin(), blocks_.begin() + whole_);
+    std::sort(blocks_.begin(), blocks_.begin() + whole);
     list_donors(spares_begin, partition.domain_size());
   }
 
-  // The whole groups by block, then the reduced one.
+  // The whole groups by block, then the reduced ones by descending degree.
   std::vector<PlacedGroup> groups() {
     std::vector<PlacedGroup> groups;
-    groups.reserve(at(whole_) + 1);
-    for (int i = 0; i < whole_; ++i) groups.push_back(take(blocks_[at(i)], tp_));
-    if (reduced_degree_ > 0) groups.push_back(take(blocks_[at(whole_)], reduced_degree_));
+    groups.reserve(degrees_.size());
+    for (std::size_t i = 0; i < degrees_.size(); ++i) groups.push_back(take(blocks_[i], degrees_[i]));
     return groups;
   }
 
  private:
   void list_donors(int spares_begin, int domain_size) {
-    const auto donate = [this](int begin, int end) {
-      for (int slot = begin; slot < end; ++slot) {
-        if (free_[at(slot)]) donors_.push_back(slot);
-      }
-    };
     donate(spares_begin, domain_size);
-    const int kept = whole_ + (reduced_degree_ > 0 ? 1 : 0);
-    for (std::size_t i = at(kept); i < blocks_.size(); ++i) donate(blocks_[i] * tp_, (blocks_[i] + 1) * tp_);
-    if (reduced_degree_ > 0) {
-      // Last and from its end: only what the reduced group has to spare goes.
-      const std::size_t before = donors_.size();
-      donate(blocks_[at(whole_)] * tp_, (blocks_[at(whole_)] + 1) * tp_);
-      std::reverse(donors_.begin() + static_cast<std::ptrdiff_t>(before), donors_.end());
+    for (std::size_t i = degrees_.size(); i < blocks_.size(); ++i) {
+      donate(blocks_[i] * tp_, (blocks_[i] + 1) * tp_);
+    }
+    for (std::size_t i = 0; i < degrees_.size(); ++i) donate_surplus(blocks_[i], degrees_[i]);
+  }
+
+  void donate(int begin, int end) {
+    for (int slot = begin; slot < end; ++slot) {
+      if (free_[at(slot)]) donors_.push_back(slot);
+    }
+  }
+
+  // What a group does not need of its block, from the end.
+  void donate_surplus(int block, int degree) {
+    const auto own = free_.begin() + static_cast<std::ptrdiff_t>(block) * tp_;
+    auto surplus = std::count(own, own + tp_, true) - degree;
+    for (int slot = (block + 1) * tp_ - 1; surplus > 0; --slot) {
+      if (!free_[at(slot)]) continue;
+      donors_.push_back(slot);
+      --surplus;
     }
   }
 
@@ -100,11 +108,10 @@ class DomainCut {
 
   std::int64_t domain_;
   int tp_;
-  int whole_ = 0;
-  int reduced_degree_ = 0;   // 0: no reduced group
-  std::vector<bool> free_;   // by slot: healthy, and not given away
-  std::vector<int> blocks_;  // those of the whole groups, of the reduced one, those given up
-  std::vector<int> donors_;  // slots that fill the gaps of groups, in the order of use
+  std::vector<bool> free_;    // by slot: healthy, and not given away
+  std::vector<int> degrees_;  // of the groups, descending
+  std::vector<int> blocks_;   // those of the groups, in their order, then those given up
+  std::vector<int> donors_;   // slots that fill the gaps of groups, in the order of use
   std::size_t next_donor_ = 0;
 };
 

@@ -43,9 +43,9 @@ class PackedReplicas final : public Policy {
  public:
   PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees,
                  bool boost, const Transitions& transitions)
-      : partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
-                   reduced_degrees),
-        rates_(cluster, job, partition_.degrees(), boost),
+      : rates_(cluster, job, reduced_degrees, boost),
+        partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
+                   rates_.reduced_degrees()),
         whole_batch_(job.minibatch == Minibatch::kFixed),
         transitions_(transitions) {}
 
@@ -59,8 +59,8 @@ class PackedReplicas final : public Policy {
   [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
 
  private:
-  plan::DomainPartition partition_;
   ReplicaRates rates_;
+  plan::DomainPartition partition_;
   bool whole_batch_;
   Transitions transitions_;
 };

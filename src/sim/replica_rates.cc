@@ -50,8 +50,8 @@ double least_speed(const StepModel& model, ReplicaShape shape, double most, doub
 
 }  // namespace
 
-ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees,
-                           bool boost)
+ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job,
+                           std::span<const int> reduced_degrees, bool boost)
     : micro_batch_size_(job.training.micro_batch_size), tdp_w_(cluster.system.gpu.tdp.value()) {
   const models::TrainingSpec& training = job.training;
   replicas_per_unit_ = training.replicas_per_expert_group();
@@ -59,9 +59,9 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::
       training.pipeline_model_parallel_size * training.context_parallel_size * replicas_per_unit_;
   batch_ = training.global_batch_size / training.micro_batch_size;
   const StepModel model(cluster.system, job.model, training);
-  for (const int degree : degrees) rates_.push_back({.degree = degree, .run_degree = degree});
-  invariant(!rates_.empty() && rates_[0].degree == training.tensor_model_parallel_size,
-            "the full degree comes first");
+  const auto add = [this](int degree) { rates_.push_back({.degree = degree, .run_degree = degree}); };
+  add(static_cast<int>(training.tensor_model_parallel_size));
+  std::ranges::for_each(reduced_degrees, add);
   rates_[0].microbatches = training.microbatches();
   for (std::size_t index = 1; index < rates_.size(); ++index) {
     boost ? rate_boosted(model, cluster, job, index) : rate_reduced(model, job, index);
@@ -125,6 +125,16 @@ void ReplicaRates::use_lower_degrees_where_faster() {
     higher = lower;
     higher.degree = degree;
   }
+}
+
+std::vector<plan::ReducedDegree> ReplicaRates::reduced_degrees() const {
+  std::vector<plan::ReducedDegree> reduced;
+  for (const DegreeRate& rate : std::span(rates_).subspan(1)) {
+    reduced.push_back(
+        {.degree = rate.degree,
+         .value = static_cast<double>(rate.microbatches) / static_cast<double>(rates_[0].microbatches)});
+  }
+  return reduced;
 }
 
 // Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but

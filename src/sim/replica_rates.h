@@ -17,12 +17,15 @@ namespace ntpsim::sim {
 class ReplicaRates {
  public:
   /// Healthy replicas only, or also reduced ones. `boost`: reduced replicas get the least power that keeps
-  /// the full local batch, up to the boost limit. `degrees`: full degree first, descending.
-  ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> degrees, bool boost);
+  /// the full local batch, up to the boost limit. `reduced_degrees`: descending from below the full degree.
+  ReplicaRates(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees,
+               bool boost);
 
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
   /// By descending degree.
   [[nodiscard]] std::span<const DegreeRate> rates() const { return rates_; }
+  /// The reduced degrees, a group being worth its replica's share of a healthy one's local batch.
+  [[nodiscard]] std::vector<plan::ReducedDegree> reduced_degrees() const;
   /// Of the healthy job without failures.
   [[nodiscard]] double ideal_step_s() const { return rates_[0].job_step_s; }
 

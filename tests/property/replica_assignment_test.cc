@@ -275,70 +275,98 @@ void hurt(ReplicaAssignment& assignment, RandomStream& random) {
   }
 }
 
+// Of a group, by degree: rising, 1 for a whole one, and 0 for degrees at which no group may run.
+std::vector<double> random_values(const Instance& instance, RandomStream& random) {
+  std::vector<double> steps;
+  for (std::size_t i = 0; i <= instance.reduced.size(); ++i) {
+    steps.push_back(draw(random, 0, 3) == 0 ? 0 : random.next_uniform());
+  }
+  std::vector<double> value(static_cast<std::size_t>(instance.tp_degree) + 1, 0);
+  double sum = 0;
+  for (std::size_t i = 0; i < instance.reduced.size(); ++i) {
+    sum += steps[i];
+    value[static_cast<std::size_t>(instance.reduced[instance.reduced.size() - 1 - i])] = sum;
+  }
+  sum += steps.back() + 0.1;
+  for (double& each : value) each /= sum;
+  value.back() = 1;
+  return value;
+}
+
+ReplicaAssignment make(const Instance& instance, const std::vector<double>& value) {
+  std::vector<ntpsim::plan::ReducedDegree> reduced;
+  for (const int degree : instance.reduced) {
+    reduced.push_back({degree, value[static_cast<std::size_t>(degree)]});
+  }
+  return {DomainPartition(instance.domain_size, instance.tp_degree, reduced), instance.domains,
+          instance.groups_per_replica};
+}
+
 TEST_CASE("domains of one group: no cut and no assignment is worth more, for any value that rises") {
   RandomStream random(11, 0, "test/assignment");
   for (int round = 0; round < 400; ++round) {
     Instance instance = random_instance(random, 5, 3);
     instance.domain_size = draw(random, instance.tp_degree, 2 * instance.tp_degree - 1);
-    ReplicaAssignment assignment = make(instance);
+    const std::vector<double> value = random_values(instance, random);
+    ReplicaAssignment assignment = make(instance, value);
     hurt(assignment, random);
-    std::vector<double> value = {0};
-    for (int degree = 1; degree <= instance.tp_degree; ++degree) {
-      value.push_back(value.back() + random.next_uniform());
-    }
-    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-12);
+    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-6);
   }
 }
 
-TEST_CASE("domains of several groups: none is worth more when only whole replicas count") {
+TEST_CASE("replicas of one group: no cut and no assignment is worth more, for any value that rises") {
   RandomStream random(12, 0, "test/assignment");
-  for (int round = 0; round < 300; ++round) {
-    Instance instance = random_instance(random, 3, 3);
-    instance.domain_size = draw(random, 2 * instance.tp_degree, 3 * instance.tp_degree);
-    instance.reduced.resize(std::min<std::size_t>(instance.reduced.size(), 2));
-    ReplicaAssignment assignment = make(instance);
-    hurt(assignment, random);
-    std::vector<double> value(static_cast<std::size_t>(instance.tp_degree) + 1, 0);
-    value.back() = 1;
-    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value));
-  }
-}
-
-TEST_CASE("domains of several groups: none is worth more for replicas of one group of convex value") {
-  RandomStream random(13, 0, "test/assignment");
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 400; ++round) {
     Instance instance = random_instance(random, 3, 1);
     instance.domain_size = draw(random, 2 * instance.tp_degree, 3 * instance.tp_degree);
-    std::vector<double> steps;
-    for (int degree = 1; degree <= instance.tp_degree; ++degree) steps.push_back(random.next_uniform());
-    std::ranges::sort(steps);
-    // Nothing below some degree, proportional to the degree in every fourth case, else ever steeper.
-    const int floor = round % 4 == 0 ? 0 : draw(random, 0, instance.tp_degree - 1);
-    std::vector<double> value = {0};
-    instance.reduced.clear();
-    for (int degree = 1; degree <= instance.tp_degree; ++degree) {
-      const double step = round % 4 == 0 ? 1 : steps[static_cast<std::size_t>(degree - 1)];
-      value.push_back(degree <= floor ? 0 : value.back() + step);
-    }
-    for (int degree = instance.tp_degree - 1; degree > floor; --degree) instance.reduced.push_back(degree);
-    ReplicaAssignment assignment = make(instance);
+    instance.reduced.resize(std::min<std::size_t>(instance.reduced.size(), 3));
+    const std::vector<double> value = random_values(instance, random);
+    ReplicaAssignment assignment = make(instance, value);
     hurt(assignment, random);
-    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-12);
+    REQUIRE(value_of(assignment, value) >= best_of_all(assignment, value) - 1e-6);
   }
 }
 
-// Two GPUs of one domain have failed. Two groups of 7 would share the loss; the rule keeps one group whole.
-TEST_CASE("elsewhere two hurt groups can be worth more than a whole one and a worse one") {
+TEST_CASE("otherwise the best of all assignments is worth less than one whole replica more") {
+  RandomStream random(13, 0, "test/assignment");
+  int instances = 0;
+  int as_good = 0;
+  double lost = 0;
+  double best_in_all = 0;
+  for (int round = 0; round < 600; ++round) {
+    Instance instance = random_instance(random, 3, 3);
+    instance.groups_per_replica = draw(random, 2, 3);
+    instance.domain_size = draw(random, 2 * instance.tp_degree, 3 * instance.tp_degree);
+    instance.reduced.resize(std::min<std::size_t>(instance.reduced.size(), 3));
+    const std::vector<double> value = random_values(instance, random);
+    ReplicaAssignment assignment = make(instance, value);
+    hurt(assignment, random);
+    const double best = best_of_all(assignment, value);
+    const double ours = value_of(assignment, value);
+    const auto groups = static_cast<double>(instance.groups_per_replica);
+    REQUIRE(ours >= best - (groups - 1) / groups - 1e-6);
+    ++instances;
+    as_good += ours >= best - 1e-6 ? 1 : 0;
+    lost += best - ours;
+    best_in_all += best;
+  }
+  MESSAGE(as_good << " of " << instances
+                  << " small clusters are assigned as well as possible; all together lose "
+                  << 100 * lost / best_in_all << "%");
+  CHECK(as_good > instances * 9 / 10);
+}
+
+TEST_CASE("two GPUs of a domain have failed: two groups of 7 share the loss") {
   const std::vector<double> proportional = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<int> sevens_and_sixes = {7, 6};
   ReplicaAssignment pipeline({16, 8, sevens_and_sixes}, 1, 2);
   pipeline.set_healthy(0, 14);
-  CHECK(value_of(pipeline, proportional) == 6);
+  CHECK(value_of(pipeline, proportional) == 7);
   CHECK(best_of_all(pipeline, proportional) == 7);
   const std::vector<int> sevens = {7};
   ReplicaAssignment single({16, 8, sevens}, 1, 1);
   single.set_healthy(0, 14);
-  CHECK(value_of(single, proportional) == 8);
+  CHECK(value_of(single, proportional) == 14);
   CHECK(best_of_all(single, proportional) == 14);
 }
 

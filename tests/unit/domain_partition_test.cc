@@ -4,10 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include "aborts.h"
+
 namespace {
 
 using ntpsim::plan::DomainPartition;
 using ntpsim::plan::GroupRun;
+using ntpsim::plan::ReducedDegree;
 using Runs = std::vector<GroupRun>;
 
 Runs groups(const DomainPartition& partition, int healthy) {
@@ -45,24 +48,37 @@ TEST_CASE("a group shrinks to the largest allowed degree that fits") {
         std::vector<int>{32, 30, 28});
 }
 
-TEST_CASE("as many groups as possible stay whole, and what is left makes one reduced group") {
+TEST_CASE("two groups of a domain share a loss where either way is worth the same") {
   const std::vector<int> degrees = {31, 30, 29, 28};
   const DomainPartition partition(64, 32, degrees);
   CHECK(groups(partition, 64) == Runs{{32, 2}});
   CHECK(groups(partition, 63) == Runs{{32, 1}, {31, 1}});
-  CHECK(groups(partition, 60) == Runs{{32, 1}, {28, 1}});
-  CHECK(groups(partition, 59) == Runs{{32, 1}});
+  CHECK(groups(partition, 60) == Runs{{30, 2}});
+  CHECK(groups(partition, 57) == Runs{{29, 1}, {28, 1}});
+  CHECK(groups(partition, 55) == Runs{{32, 1}});
   CHECK(groups(partition, 31) == Runs{{31, 1}});
   CHECK(groups(partition, 27).empty());
+}
+
+TEST_CASE("sharing a loss keeps more GPUs at work where one group could not go that low") {
   const std::vector<int> seven = {7};
   const DomainPartition rack(72, 8, seven);
   CHECK(groups(rack, 71) == Runs{{8, 8}, {7, 1}});
-  CHECK(groups(rack, 70) == Runs{{8, 8}});
+  CHECK(groups(rack, 70) == Runs{{8, 7}, {7, 2}});
   CHECK(groups(rack, 63) == Runs{{8, 7}, {7, 1}});
+  CHECK(groups(rack, 62) == Runs{{8, 6}, {7, 2}});
 }
 
-TEST_CASE(
-    "no partition uses more GPUs than are healthy, nor has fewer whole groups than giving hurt ones up") {
+TEST_CASE("what groups are worth decides: a steep loss is better borne by one of them") {
+  const std::vector<ReducedDegree> steep = {{7, 0.5}, {6, 0.25}};
+  CHECK(groups(DomainPartition(16, 8, steep), 14) == Runs{{8, 1}, {6, 1}});
+  const std::vector<ReducedDegree> flat = {{7, 1}, {6, 0.5}};
+  CHECK(groups(DomainPartition(16, 8, flat), 14) == Runs{{7, 2}});
+  const std::vector<ReducedDegree> worthless = {{7, 0}};
+  CHECK(groups(DomainPartition(16, 8, worthless), 15) == Runs{{8, 1}});
+}
+
+TEST_CASE("no partition uses more GPUs than are healthy, and more GPUs are never worth less") {
   for (const int tp : {1, 2, 3, 4, 8}) {
     for (int domain = tp; domain <= 20; ++domain) {
       std::vector<int> degrees;
@@ -71,23 +87,32 @@ TEST_CASE(
       int previous_gpus = 0;
       for (int healthy = 0; healthy <= domain; ++healthy) {
         int gpus = 0;
+        int count = 0;
         int last_degree = tp + 1;
         for (const GroupRun& run : partition.groups(healthy)) {
           CHECK(run.count > 0);
           CHECK(run.degree < last_degree);
           last_degree = run.degree;
           gpus += run.count * run.degree;
+          count += run.count;
         }
         CHECK(gpus <= healthy);
-        const auto whole = groups(DomainPartition(domain, tp), healthy);
-        const auto mixed = groups(partition, healthy);
-        if (!whole.empty()) CHECK(mixed.front() == whole.front());
+        CHECK(count <= domain / tp);
         CHECK(gpus >= previous_gpus);
         previous_gpus = gpus;
       }
-      CHECK(previous_gpus == domain / tp * tp);
+      CHECK(groups(partition, domain) == Runs{{tp, domain / tp}});
     }
   }
+}
+
+TEST_CASE("values that rise as degrees fall, and degrees out of order, break an invariant") {
+  using Reduced = std::vector<ReducedDegree>;
+  CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{7, 0.5}, {6, 0.6}}); }));
+  CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{7, 1.5}}); }));
+  CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{6, 0.5}, {7, 0.5}}); }));
+  CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{8, 0.5}}); }));
+  CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(7, 8); }));
 }
 
 }  // namespace

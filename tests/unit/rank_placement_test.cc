@@ -152,10 +152,23 @@ TEST_CASE("the block hurt most is reduced; what spares are left go there") {
 
 TEST_CASE("without spares the reduced block gives its last GPUs to the whole ones") {
   const RankPlacement placement = place({.domains = 1, .domain_size = 8, .failed = {{0, {0, 5, 6}}}},
-                                        {3, 2, 1}, {.tp = 4, .cp = 1, .pp = 1, .dp = 2});
+                                        {1}, {.tp = 4, .cp = 1, .pp = 1, .dp = 2});
   CHECK(placement.group(0, 0, 0).active == Active{{0, 4}});
   CHECK(placement.group(0, 0, 0).non_active == Slots{1, 2, 3});
   CHECK(slots(placement.group(1, 0, 0)) == Slots{7, 1, 2, 3});
+}
+
+TEST_CASE("reduced blocks that share a loss give only what they have to spare") {
+  // 14 of 16 are healthy, both failures in block 0: groups of 7 and 7, so block 1 gives its last GPU.
+  const RankPlacement placement = place({.domains = 1, .domain_size = 16, .failed = {{0, {2, 3}}}}, {7, 6},
+                                        {.tp = 8, .cp = 1, .pp = 1, .dp = 2});
+  CHECK(placement.group(0, 0, 0).block == 1);
+  CHECK(slots(placement.group(0, 0, 0)) == Slots{8, 9, 10, 11, 12, 13, 14});
+  CHECK(placement.group(0, 0, 0).non_active == Slots{7});
+  CHECK(placement.group(1, 0, 0).block == 0);
+  CHECK(slots(placement.group(1, 0, 0)) == Slots{0, 1, 15, 4, 5, 6, 7});
+  CHECK(placement.group(1, 0, 0).non_active == Slots{3});
+  CHECK(placement.idle().empty());
 }
 
 TEST_CASE("a block that is given up fills the others first, and the rest of it idles") {

@@ -69,16 +69,16 @@ TEST_CASE("in-domain spares and idle groups of a domain in part in use") {
 TEST_CASE("groups of a hurt domain are ranked by their own degree") {
   const std::vector<int> degrees = {31, 30};
   ReplicaAssignment assignment({64, 32, degrees}, 3, 1);
-  assignment.set_healthy(0, 62);  // 32 + 30
+  assignment.set_healthy(0, 62);  // 31 + 31
   assignment.set_healthy(1, 63);  // 32 + 31
-  // Packing order: 32 (domain 2, twice), 32 (1), 32 (0), 31 (1), 30 (0).
+  // Packing order: 32 (domain 2, twice), 32 (1), 31 (1), 31 (0, twice).
   CHECK(assignment.active_gpus(2, 2) == 64);
   CHECK(assignment.active_gpus(1, 2) == 0);
   CHECK(assignment.active_gpus(1, 3) == 32);
   CHECK(assignment.active_gpus(0, 3) == 0);
-  CHECK(assignment.active_gpus(0, 4) == 32);
-  CHECK(assignment.active_gpus(1, 5) == 63);
-  CHECK(assignment.active_gpus(0, 5) == 32);
+  CHECK(assignment.active_gpus(1, 4) == 63);
+  CHECK(assignment.active_gpus(0, 4) == 0);
+  CHECK(assignment.active_gpus(0, 5) == 31);
   CHECK(assignment.active_gpus(0, 6) == 62);
 }
 

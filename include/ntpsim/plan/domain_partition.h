@@ -14,29 +14,44 @@ struct GroupRun {
   bool operator==(const GroupRun&) const = default;
 };
 
+/// A degree below the full one that a hurt group may run at.
+struct ReducedDegree {
+  int degree = 0;
+  double value = 0;  ///< of such a group, in whole groups
+
+  bool operator==(const ReducedDegree&) const = default;
+};
+
 /// How the healthy GPUs of one scale-up domain are cut into TP groups. A domain of S GPUs holds floor(S / t)
 /// groups of the full degree t, and S mod t in-domain spares. The GPUs of a domain reach each other alike, so
 /// any healthy ones make a group.
 ///
-/// When GPUs are missing, spares are used up first, then as many groups as possible stay whole, and what is
-/// left makes one more group at a reduced degree if it suffices for one. So a domain has at most one hurt
-/// group, and never fewer whole ones than if hurt groups were given up.
+/// When GPUs are missing, spares are used up first. Then the cut is the one whose groups are worth most
+/// together; of equal ones the most even: 7 + 7 GPUs rather than 8 + 6 where either is worth the same,
+/// since a replica runs at the lowest degree of its groups.
 ///
-/// No other cut is worth more where a domain holds one group, where only whole groups have a value, and where
-/// a replica is one group and its value is convex in the degree. Elsewhere several groups that share a
-/// domain's loss can be worth more: with a floor under the degrees, 7 + 7 GPUs of 14 rather than 8 and 6
-/// idle; with several groups a replica, one replica at degree 7 rather than at 6.
+/// With packing in order (`ReplicaAssignment`) no other cut and no other assignment is worth more where a
+/// domain holds one group, and where a replica is one group. With R groups a replica another may be worth up
+/// to (R - 1) / R whole replicas more on the whole cluster, because the cut does not look at what other
+/// domains need to complete a replica. Why: let G(d) be the groups of degree d and higher. Packed, they are
+/// worth the sum over d of (v(d) - v(next lower)) floor(G(d) / R), and the cut maximizes the same sum without
+/// the rounding, domain by domain.
 class DomainPartition {
  public:
-  /// `reduced_degrees`: degrees below tp_degree that a hurt group may run at, descending; empty when groups
-  /// must be whole. REQUIRES: 1 <= tp_degree <= domain_size; reduced degrees in [1, tp_degree), strictly
-  /// descending. O(domain_size * (domain_size / tp_degree)).
-  DomainPartition(int domain_size, int tp_degree, std::span<const int> reduced_degrees = {});
+  /// `reduced`: by descending degree; empty when groups must be whole. REQUIRES: 1 <= tp_degree <=
+  /// domain_size; degrees in [1, tp_degree), strictly descending; values in [0, 1], never rising.
+  /// O(domain_size^2).
+  DomainPartition(int domain_size, int tp_degree, std::span<const ReducedDegree> reduced = {});
+  /// The same for groups that are worth their share of a whole one's GPUs.
+  DomainPartition(int domain_size, int tp_degree, std::span<const int> reduced_degrees);
 
   [[nodiscard]] int domain_size() const { return domain_size_; }
   [[nodiscard]] int tp_degree() const { return tp_degree_; }
   /// Every degree that can occur, descending, the full degree first.
   [[nodiscard]] std::span<const int> degrees() const { return degrees_; }
+
+  /// The degrees below the full one, descending.
+  [[nodiscard]] std::span<const ReducedDegree> reduced() const { return reduced_; }
 
   /// The groups of a domain with this many healthy GPUs, by descending degree; none with a count of zero.
   [[nodiscard]] std::span<const GroupRun> groups(int healthy) const {
@@ -48,6 +63,7 @@ class DomainPartition {
  private:
   int domain_size_;
   int tp_degree_;
+  std::vector<ReducedDegree> reduced_;
   std::vector<int> degrees_;
   std::vector<std::vector<GroupRun>> groups_;  // by healthy GPUs, 0 to domain_size
 };

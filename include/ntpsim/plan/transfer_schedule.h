@@ -124,7 +124,8 @@ struct WeightedOptions {
 /// `color_rounds`, whose rounds are taken, uncut, if they are short enough.
 ///
 /// There are at most messages + 2 ranks rounds, and at most 2 d (1 + 1 / max_gap): a gap saves rounds and
-/// pieces. A round costs O(ranks), and up to O(messages) for each sender or receiver whose partner changes.
+/// pieces. A round costs O(ranks), and up to O(messages) for each sender or receiver whose partner changes;
+/// merge parallel messages first if there are many.
 /// REQUIRES: options within their ranges.
 [[nodiscard]] Rounds weighted_rounds(const Traffic& traffic, const WeightedOptions& options = {});
 
