@@ -113,7 +113,7 @@ class AvailabilityDraw {
   [[nodiscard]] std::vector<plan::ReplicaAssignment> fresh_assignments() const {
     std::vector<plan::ReplicaAssignment> assignments;
     for (std::size_t i = 0; i < policies_.size(); ++i) {
-      assignments.emplace_back(policies_[i]->partition(),
+      assignments.emplace_back(policies_[i]->cuts(),
                                scenario_.cluster.domains() + scenario_.policies[i].spare_domains,
                                policies_[i]->groups_per_replica());
     }

@@ -24,8 +24,8 @@ tl::unexpected<Diagnostics> failure(std::string file, std::string message) {
 }
 
 // The policy's cut, without degrees at which it leaves GPUs standing by or the group out.
-plan::DomainPartition partition_in_use(const sim::Policy& policy) {
-  const plan::DomainPartition& partition = policy.partition();
+plan::DomainPartition partition_in_use(const sim::Policy& policy, std::size_t cut) {
+  const plan::DomainPartition& partition = policy.cuts()[cut];
   std::vector<plan::ReducedDegree> reduced;
   for (std::size_t i = 0; i < partition.reduced().size(); ++i) {
     const sim::DegreeRate& rate = policy.rates()[i + 1];
@@ -34,9 +34,9 @@ plan::DomainPartition partition_in_use(const sim::Policy& policy) {
   return {partition.domain_size(), partition.tp_degree(), reduced};
 }
 
-plan::ReplicaAssignment assignment_of(const plan::DomainPartition& partition, std::int64_t groups_per_replica,
-                                      const plan::FailedGpus& failed) {
-  plan::ReplicaAssignment assignment(partition, failed.domains(), groups_per_replica);
+plan::ReplicaAssignment assignment_of(std::span<const plan::DomainPartition> cuts,
+                                      std::int64_t groups_per_replica, const plan::FailedGpus& failed) {
+  plan::ReplicaAssignment assignment(cuts, failed.domains(), groups_per_replica);
   for (const plan::FailedDomain& domain : failed.failed()) {
     assignment.set_healthy(domain.domain, failed.healthy(domain.domain));
   }
@@ -92,17 +92,18 @@ Result<JobPlan> plan_job(const scenario::Scenario& scenario, const sim::PolicySp
   const models::TrainingSpec& training = scenario.job.training;
   const auto policy = sim::find_policy(spec.name)->make(scenario.cluster, scenario.job, spec);
   const plan::ReplicaAssignment assignment =
-      assignment_of(policy->partition(), policy->groups_per_replica(), failed);
+      assignment_of(policy->cuts(), policy->groups_per_replica(), failed);
   const sim::JobConfiguration job = policy->configure(assignment);
   if (!job.running) {
     return failure("--failed", fmt::format("with these {} GPUs failed, {} pauses the job: there is nothing "
                                            "to place",
                                            failed.count(), spec.label));
   }
-  const plan::DomainPartition partition = partition_in_use(*policy);
+  const plan::DomainPartition partition = partition_in_use(*policy, job.cut);
   const std::int64_t together = training.replicas_per_expert_group();
-  const std::int64_t possible = replicas_possible(
-      assignment_of(partition, policy->groups_per_replica(), failed), training.data_parallel_size / together);
+  const std::int64_t possible =
+      replicas_possible(assignment_of({&partition, 1}, policy->groups_per_replica(), failed),
+                        training.data_parallel_size / together);
   plan::JobShape shape = {.tp = partition.tp_degree(),
                           .cp = static_cast<int>(training.context_parallel_size),
                           .pp = static_cast<int>(training.pipeline_model_parallel_size),

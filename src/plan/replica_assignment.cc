@@ -16,12 +16,17 @@ std::size_t at(std::int64_t index) {
 
 }  // namespace
 
-ReplicaAssignment::ReplicaAssignment(DomainPartition partition, std::int64_t domains,
+ReplicaAssignment::ReplicaAssignment(std::span<const DomainPartition> cuts, std::int64_t domains,
                                      std::int64_t groups_per_replica)
-    : partition_(std::move(partition)), groups_per_replica_(groups_per_replica) {
+    : groups_per_replica_(groups_per_replica) {
   invariant(domains >= 1 && domains < std::numeric_limits<Index>::max(), "domains fit their index");
   invariant(groups_per_replica >= 1, "a replica has at least one TP group");
-  const int full = partition_.domain_size();
+  invariant(!cuts.empty(), "there is a cut");
+  const int full = cuts.front().domain_size();
+  for (const DomainPartition& partition : cuts) {
+    invariant(partition.domain_size() == full, "all cuts are of the same domains");
+    cuts_.push_back({partition, std::vector<std::int64_t>(at(partition.tp_degree()) + 1)});
+  }
   order_.resize(at(domains));
   std::iota(order_.begin(), order_.end(), Index{0});
   position_ = order_;
@@ -30,12 +35,15 @@ ReplicaAssignment::ReplicaAssignment(DomainPartition partition, std::int64_t dom
   bucket_size_.assign(at(full) + 1, 0);
   bucket_begin_[at(full)] = 0;
   bucket_size_[at(full)] = static_cast<Index>(domains);
-  group_counts_.assign(at(partition_.tp_degree()) + 1, 0);
   count_groups(full, domains);
 }
 
 void ReplicaAssignment::count_groups(int healthy, std::int64_t sign) {
-  for (const GroupRun& run : partition_.groups(healthy)) group_counts_[at(run.degree)] += sign * run.count;
+  for (Cut& cut : cuts_) {
+    for (const GroupRun& run : cut.partition.groups(healthy)) {
+      cut.group_counts[at(run.degree)] += sign * run.count;
+    }
+  }
 }
 
 void ReplicaAssignment::swap_places(Index a, Index b) {
@@ -68,7 +76,7 @@ void ReplicaAssignment::move_up(Index domain) {
 
 void ReplicaAssignment::set_healthy(std::int64_t domain, int healthy) {
   invariant(domain >= 0 && domain < domains(), "domain within the cluster");
-  invariant(healthy >= 0 && healthy <= partition_.domain_size(), "healthy GPUs within the domain");
+  invariant(healthy >= 0 && healthy <= partition().domain_size(), "healthy GPUs within the domain");
   const auto index = static_cast<Index>(domain);
   const int before = healthy_[index];
   if (healthy == before) return;
@@ -78,41 +86,43 @@ void ReplicaAssignment::set_healthy(std::int64_t domain, int healthy) {
   while (healthy_[index] < healthy) move_up(index);
 }
 
-std::vector<ReplicaRun> ReplicaAssignment::replicas(std::int64_t max_replicas) const {
+std::vector<ReplicaRun> ReplicaAssignment::replicas(std::int64_t max_replicas, std::size_t cut) const {
   std::vector<ReplicaRun> runs;
-  visit_replicas(max_replicas,
-                 [&runs](int degree, std::int64_t replicas) { runs.push_back({degree, replicas}); });
+  visit_replicas(
+      max_replicas, [&runs](int degree, std::int64_t replicas) { runs.push_back({degree, replicas}); }, cut);
   return runs;
 }
 
 // Groups of this degree in the domains that stand before `domain`.
-std::int64_t ReplicaAssignment::groups_before(Index domain, int degree) const {
+std::int64_t ReplicaAssignment::groups_before(Index domain, int degree,
+                                              const DomainPartition& partition) const {
   std::int64_t before = 0;
   const int own = healthy_[domain];
-  for (int h = partition_.domain_size(); h >= own; --h) {
+  for (int h = partition.domain_size(); h >= own; --h) {
     const std::int64_t domains_before =
         h > own ? bucket_size_[at(h)] : position_[domain] - bucket_begin_[at(h)];
     if (domains_before == 0) continue;
-    for (const GroupRun& run : partition_.groups(h)) {
+    for (const GroupRun& run : partition.groups(h)) {
       if (run.degree == degree) before += domains_before * run.count;
     }
   }
   return before;
 }
 
-int ReplicaAssignment::active_gpus(std::int64_t domain, std::int64_t active_groups) const {
+int ReplicaAssignment::active_gpus(std::int64_t domain, std::int64_t active_groups, std::size_t cut) const {
+  const DomainPartition& partition = cuts_[cut].partition;
   const auto index = static_cast<Index>(domain);
   std::int64_t left = active_groups;  // of the active groups, those of the degree at hand or lower
   int gpus = 0;
-  const auto degrees = partition_.degrees();
+  const auto degrees = partition.degrees();
   auto degree = degrees.begin();
-  for (const GroupRun& run : partition_.groups(healthy_[index])) {
-    for (; *degree > run.degree; ++degree) left -= groups(*degree);
+  for (const GroupRun& run : partition.groups(healthy_[index])) {
+    for (; *degree > run.degree; ++degree) left -= groups(*degree, cut);
     if (left <= 0) break;
     std::int64_t active = run.count;
-    if (left < groups(run.degree)) {
-      active =
-          std::min<std::int64_t>(active, std::max<std::int64_t>(0, left - groups_before(index, run.degree)));
+    if (left < groups(run.degree, cut)) {
+      active = std::min<std::int64_t>(
+          active, std::max<std::int64_t>(0, left - groups_before(index, run.degree, partition)));
     }
     gpus += static_cast<int>(active) * run.degree;
   }

@@ -20,7 +20,7 @@ JobSimulation::JobSimulation(const Policy& policy, const JobSpec& job, std::int6
       checkpoint_(job.checkpoint),
       rejoin_(job.recovery.rejoin),
       mean_time_to_interruption_s_(mean_time_to_interruption.seconds()),
-      assignment_(policy.partition(), domains, policy.groups_per_replica()),
+      assignment_(policy.cuts(), domains, policy.groups_per_replica()),
       configuration_(policy.configure(assignment_)) {
   invariant(configuration_.running, "the healthy job runs");
   invariant(checkpoint_.interval > Time(), "checkpoints have an interval");
@@ -44,7 +44,7 @@ void JobSimulation::handle(const HealthEvent& event, const ClusterHealth& before
 int JobSimulation::groups_hit(const HealthEvent& event, const ClusterHealth& before) const {
   if (state_ == State::kPaused) return 0;
   const std::int64_t domain = before.domain_of(event.first_gpu);
-  const int active = assignment_.active_gpus(domain, configuration_.active_groups);
+  const int active = assignment_.active_gpus(domain, configuration_.active_groups, configuration_.cut);
   if (active == 0) return 0;
   const bool no_spares = active >= before.healthy(domain);
   if (no_spares && event.gpus == 1) return before.in_service(event.first_gpu) ? 1 : 0;

@@ -1,6 +1,9 @@
 #include "policies.h"
 
+#include <cstddef>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "ntpsim/plan/domain_partition.h"
 
@@ -37,6 +40,19 @@ Transitions restart_transitions(const JobSpec& job, Time scheduling, Time startu
   return transitions;
 }
 
+// Two ways to cut a domain that lost GPUs: as many whole groups as possible, which is never worse than giving
+// hurt groups up, and the groups that are worth most together, which may share the loss. One where they
+// agree.
+std::vector<plan::DomainPartition> cuts_of(int domain_size, int tp_degree,
+                                           std::vector<plan::ReducedDegree> reduced) {
+  const plan::DomainPartition worth_most(domain_size, tp_degree, reduced);
+  // Reduced groups of a domain together are worth less than one whole group.
+  for (plan::ReducedDegree& each : reduced) each.value = each.degree / (1.0 * tp_degree * domain_size);
+  const plan::DomainPartition whole_first(domain_size, tp_degree, reduced);
+  if (whole_first.same_groups(worth_most)) return {worth_most};
+  return {whole_first, worth_most};
+}
+
 // Replicas packed from the healthiest TP groups on. What tells our policies apart is which degrees a group
 // may run at, whether it may be boosted, and how the job gets going again.
 class PackedReplicas final : public Policy {
@@ -44,23 +60,28 @@ class PackedReplicas final : public Policy {
   PackedReplicas(const ClusterSpec& cluster, const JobSpec& job, std::span<const int> reduced_degrees,
                  bool boost, const Transitions& transitions)
       : rates_(cluster, job, reduced_degrees, boost),
-        partition_(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
-                   rates_.reduced_degrees()),
+        cuts_(cuts_of(cluster.system.domain_size, static_cast<int>(job.training.tensor_model_parallel_size),
+                      rates_.reduced_degrees())),
         whole_batch_(job.minibatch == Minibatch::kFixed),
         transitions_(transitions) {}
 
-  [[nodiscard]] const plan::DomainPartition& partition() const override { return partition_; }
+  [[nodiscard]] std::span<const plan::DomainPartition> cuts() const override { return cuts_; }
   [[nodiscard]] std::int64_t groups_per_replica() const override { return rates_.groups_per_replica(); }
   [[nodiscard]] double ideal_step_s() const override { return rates_.ideal_step_s(); }
   [[nodiscard]] std::span<const DegreeRate> rates() const override { return rates_.rates(); }
   [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment) const override {
-    return rates_.configure(assignment, whole_batch_);
+    JobConfiguration best = rates_.configure(assignment, 0, whole_batch_);
+    for (std::size_t cut = 1; cut < cuts_.size(); ++cut) {
+      const JobConfiguration other = rates_.configure(assignment, cut, whole_batch_);
+      if (other.running && (!best.running || other.goodput() > best.goodput())) best = other;
+    }
+    return best;
   }
   [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
 
  private:
   ReplicaRates rates_;
-  plan::DomainPartition partition_;
+  std::vector<plan::DomainPartition> cuts_;
   bool whole_batch_;
   Transitions transitions_;
 };

@@ -140,12 +140,13 @@ std::vector<plan::ReducedDegree> ReplicaRates::reduced_degrees() const {
 // Walks down the degrees of the packing order. Taking in the replicas of one more degree adds sequences, but
 // may make every step longer (fewer core ranks sync larger gradient shards), so the best rate may lie at any
 // of them.
-JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const {
+JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignment, std::size_t cut,
+                                         bool whole_batch) const {
   Packing packing{.missing = batch_};
   Packing best;
   double best_rate = 0;
   std::size_t index = 0;
-  assignment.visit_replicas(std::numeric_limits<std::int64_t>::max(), [&](int degree, std::int64_t replicas) {
+  const auto take_in = [&](int degree, std::int64_t replicas) {
     while (rates_[index].degree != degree) ++index;
     const std::int64_t each = trained_by_one(index);
     if (each == 0) packing.missing = 0;  // not worth running, and what follows is lower still
@@ -159,14 +160,16 @@ JobConfiguration ReplicaRates::configure(const plan::ReplicaAssignment& assignme
     if (rate <= best_rate || (whole_batch && packing.missing > 0)) return;
     best = packing;
     best_rate = rate;
-  });
-  return best_rate > 0 ? summary(best, assignment) : JobConfiguration{};
+  };
+  assignment.visit_replicas(std::numeric_limits<std::int64_t>::max(), take_in, cut);
+  return best_rate > 0 ? summary(best, assignment, cut) : JobConfiguration{};
 }
 
-JobConfiguration ReplicaRates::summary(const Packing& packing,
-                                       const plan::ReplicaAssignment& assignment) const {
+JobConfiguration ReplicaRates::summary(const Packing& packing, const plan::ReplicaAssignment& assignment,
+                                       std::size_t cut) const {
   JobConfiguration job;
   job.running = true;
+  job.cut = cut;
   job.replicas = packing.replicas;
   job.active_groups = packing.replicas * groups_per_replica_;
   job.sequences = (batch_ - packing.missing) * micro_batch_size_;
@@ -187,7 +190,7 @@ JobConfiguration ReplicaRates::summary(const Packing& packing,
 void ReplicaRates::add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const {
   std::int64_t left = job.active_groups;
   for (const DegreeRate& rate : rates_) {
-    const std::int64_t active = std::min(left, assignment.groups(rate.degree));
+    const std::int64_t active = std::min(left, assignment.groups(rate.degree, job.cut));
     left -= active;
     if (rate.power_fraction <= 1) continue;
     const auto groups = static_cast<double>(active);

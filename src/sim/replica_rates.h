@@ -32,7 +32,8 @@ class ReplicaRates {
   /// The replicas, from the first of the packing order on, that together train fastest: no more than the
   /// global batch needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not
   /// reached. O(degrees).
-  [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment, bool whole_batch) const;
+  [[nodiscard]] JobConfiguration configure(const plan::ReplicaAssignment& assignment, std::size_t cut,
+                                           bool whole_batch) const;
 
  private:
   // The first replicas of the packing order. Counts are in microbatches per step.
@@ -48,8 +49,8 @@ class ReplicaRates {
                     std::size_t index);
   void tabulate_steps(const StepModel& model);
   void use_lower_degrees_where_faster();
-  [[nodiscard]] JobConfiguration summary(const Packing& packing,
-                                         const plan::ReplicaAssignment& assignment) const;
+  [[nodiscard]] JobConfiguration summary(const Packing& packing, const plan::ReplicaAssignment& assignment,
+                                         std::size_t cut) const;
   void add_power(const plan::ReplicaAssignment& assignment, JobConfiguration& job) const;
   // Microbatches per step of what comes and goes as a whole.
   [[nodiscard]] std::int64_t trained_by_one(std::size_t index) const {

@@ -14,7 +14,7 @@ class ScriptedPolicy final : public sim::Policy {
   ScriptedPolicy(std::int64_t replicas, std::int64_t least_replicas, const sim::Transitions& transitions)
       : replicas_(replicas), least_replicas_(least_replicas), transitions_(transitions) {}
 
-  [[nodiscard]] const plan::DomainPartition& partition() const override { return partition_; }
+  [[nodiscard]] std::span<const plan::DomainPartition> cuts() const override { return {&partition_, 1}; }
   [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
   [[nodiscard]] double ideal_step_s() const override { return 10; }
   [[nodiscard]] std::span<const sim::DegreeRate> rates() const override { return {&rate_, 1}; }

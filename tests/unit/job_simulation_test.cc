@@ -124,7 +124,9 @@ TEST_CASE("with peers only the step in progress is lost, and the checkpoint cloc
 // One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
 class OneDomain final : public ntpsim::sim::Policy {
  public:
-  [[nodiscard]] const ntpsim::plan::DomainPartition& partition() const override { return partition_; }
+  [[nodiscard]] std::span<const ntpsim::plan::DomainPartition> cuts() const override {
+    return {&partition_, 1};
+  }
   [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
   [[nodiscard]] double ideal_step_s() const override { return 10; }
   [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }

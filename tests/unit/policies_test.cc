@@ -29,7 +29,7 @@ struct PaperRun {
         job(with_minibatch(minibatch)),
         spec(ntpsim::testing::policy(name, spare_domains)),
         policy(ntpsim::sim::find_policy(name)->make(cluster, job, spec)),
-        assignment(policy->partition(), cluster.domains() + spare_domains, policy->groups_per_replica()) {}
+        assignment(policy->cuts(), cluster.domains() + spare_domains, policy->groups_per_replica()) {}
 
   static JobSpec with_minibatch(Minibatch minibatch) {
     JobSpec job = paper_job();
@@ -184,8 +184,8 @@ TEST_CASE("reduced replicas that would slow all others down more than they add a
   reduced.reduced_degrees = {7};
   const auto drop = ntpsim::sim::find_policy("dp_drop")->make(cluster, job, reduced);
   const auto ntp = ntpsim::sim::find_policy("ntp")->make(cluster, job, reduced);
-  ReplicaAssignment for_drop(drop->partition(), cluster.domains(), drop->groups_per_replica());
-  ReplicaAssignment for_ntp(ntp->partition(), cluster.domains(), ntp->groups_per_replica());
+  ReplicaAssignment for_drop(drop->cuts(), cluster.domains(), drop->groups_per_replica());
+  ReplicaAssignment for_ntp(ntp->cuts(), cluster.domains(), ntp->groups_per_replica());
   for (std::int64_t domain = 0; domain < 200; ++domain) {
     for_drop.set_healthy(domain, 7);
     for_ntp.set_healthy(domain, 7);
@@ -214,7 +214,7 @@ TEST_CASE("expert groups that span replicas come and go together") {
   job.training.seq_length = 4096;
   const auto drop = ntpsim::sim::find_policy("dp_drop")->make(cluster, job, policy("dp_drop"));
   CHECK(drop->groups_per_replica() == 256);
-  ReplicaAssignment assignment(drop->partition(), cluster.domains(), drop->groups_per_replica());
+  ReplicaAssignment assignment(drop->cuts(), cluster.domains(), drop->groups_per_replica());
   CHECK(drop->configure(assignment).replicas == 18);
   assignment.set_healthy(0, 71);
   CHECK(drop->configure(assignment).replicas == 17);

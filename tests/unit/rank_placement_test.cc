@@ -151,8 +151,8 @@ TEST_CASE("the block hurt most is reduced; what spares are left go there") {
 }
 
 TEST_CASE("without spares the reduced block gives its last GPUs to the whole ones") {
-  const RankPlacement placement = place({.domains = 1, .domain_size = 8, .failed = {{0, {0, 5, 6}}}},
-                                        {1}, {.tp = 4, .cp = 1, .pp = 1, .dp = 2});
+  const RankPlacement placement = place({.domains = 1, .domain_size = 8, .failed = {{0, {0, 5, 6}}}}, {1},
+                                        {.tp = 4, .cp = 1, .pp = 1, .dp = 2});
   CHECK(placement.group(0, 0, 0).active == Active{{0, 4}});
   CHECK(placement.group(0, 0, 0).non_active == Slots{1, 2, 3});
   CHECK(slots(placement.group(1, 0, 0)) == Slots{7, 1, 2, 3});

@@ -57,6 +57,8 @@ class DomainPartition {
   [[nodiscard]] std::span<const GroupRun> groups(int healthy) const {
     return groups_[static_cast<std::size_t>(healthy)];
   }
+  /// Is every domain cut alike?
+  [[nodiscard]] bool same_groups(const DomainPartition& other) const { return groups_ == other.groups_; }
   /// TP groups in a domain whose GPUs are all healthy.
   [[nodiscard]] int groups_when_healthy() const { return domain_size_ / tp_degree_; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,15 +26,23 @@ struct ReplicaRun {
 /// other assignment does better: swapping groups until they are in order never lowers the smallest degree of
 /// a replica without raising another's.
 ///
+/// Several cuts of the domains may stand side by side, for whoever chooses between them: the order of the
+/// domains is the same, the groups in them are not. Functions that ask for groups take the index of a cut.
+///
 /// Domains are kept in an array sorted by healthy GPUs, one bucket per count. A domain that loses or regains
 /// a GPU trades places with the edge of its bucket and stays put otherwise, so everybody else keeps their
 /// place: one failure costs O(GPUs that fail + degrees), whatever the size of the cluster.
 class ReplicaAssignment {
  public:
-  /// All domains healthy. REQUIRES: domains >= 1, groups_per_replica >= 1.
-  ReplicaAssignment(DomainPartition partition, std::int64_t domains, std::int64_t groups_per_replica);
+  /// All domains healthy. REQUIRES: domains >= 1, groups_per_replica >= 1, at least one cut, all of the same
+  /// domain size.
+  ReplicaAssignment(std::span<const DomainPartition> cuts, std::int64_t domains,
+                    std::int64_t groups_per_replica);
+  ReplicaAssignment(const DomainPartition& cut, std::int64_t domains, std::int64_t groups_per_replica)
+      : ReplicaAssignment(std::span(&cut, 1), domains, groups_per_replica) {}
 
-  [[nodiscard]] const DomainPartition& partition() const { return partition_; }
+  [[nodiscard]] std::size_t cuts() const { return cuts_.size(); }
+  [[nodiscard]] const DomainPartition& partition(std::size_t cut = 0) const { return cuts_[cut].partition; }
   [[nodiscard]] std::int64_t domains() const { return static_cast<std::int64_t>(order_.size()); }
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
   [[nodiscard]] int healthy(std::int64_t domain) const { return healthy_[static_cast<std::size_t>(domain)]; }
@@ -42,23 +51,23 @@ class ReplicaAssignment {
     return order_[static_cast<std::size_t>(position)];
   }
 
-  /// Sets the number of healthy GPUs of a domain. O(change + groups of the domain).
+  /// Sets the number of healthy GPUs of a domain. O(change + groups of the domain in all cuts).
   /// REQUIRES: 0 <= domain < domains(), 0 <= healthy <= domain size.
   void set_healthy(std::int64_t domain, int healthy);
 
   /// TP groups that have exactly this degree.
-  [[nodiscard]] std::int64_t groups(int degree) const {
-    return group_counts_[static_cast<std::size_t>(degree)];
+  [[nodiscard]] std::int64_t groups(int degree, std::size_t cut = 0) const {
+    return cuts_[cut].group_counts[static_cast<std::size_t>(degree)];
   }
 
   /// Calls visit(degree, replicas) for each degree that some of the first `max_replicas` replicas run at, in
   /// packing order. O(number of degrees), no allocation.
   template <class Visit>
-  void visit_replicas(std::int64_t max_replicas, Visit&& visit) const {
+  void visit_replicas(std::int64_t max_replicas, Visit&& visit, std::size_t cut = 0) const {
     std::int64_t groups_so_far = 0;
     std::int64_t replicas_so_far = 0;
-    for (const int degree : partition_.degrees()) {
-      const std::int64_t count = groups(degree);
+    for (const int degree : partition(cut).degrees()) {
+      const std::int64_t count = groups(degree, cut);
       if (count == 0) continue;
       groups_so_far += count;
       const std::int64_t complete = groups_so_far / groups_per_replica_;
@@ -70,29 +79,33 @@ class ReplicaAssignment {
   }
 
   /// What `visit_replicas` visits, as a list.
-  [[nodiscard]] std::vector<ReplicaRun> replicas(std::int64_t max_replicas) const;
+  [[nodiscard]] std::vector<ReplicaRun> replicas(std::int64_t max_replicas, std::size_t cut = 0) const;
 
   /// How many GPUs of the domain belong to the first `active_groups` groups in packing order.
   /// O(domain size * degrees of the domain).
-  [[nodiscard]] int active_gpus(std::int64_t domain, std::int64_t active_groups) const;
+  [[nodiscard]] int active_gpus(std::int64_t domain, std::int64_t active_groups, std::size_t cut = 0) const;
 
  private:
   using Index = std::uint32_t;  // half the memory of size_t: the arrays are touched at random
+
+  struct Cut {
+    DomainPartition partition;
+    std::vector<std::int64_t> group_counts;  // degree -> TP groups
+  };
 
   void swap_places(Index a, Index b);
   void move_down(Index domain);
   void move_up(Index domain);
   void count_groups(int healthy, std::int64_t sign);
-  [[nodiscard]] std::int64_t groups_before(Index domain, int degree) const;
+  [[nodiscard]] std::int64_t groups_before(Index domain, int degree, const DomainPartition& partition) const;
 
-  DomainPartition partition_;
+  std::vector<Cut> cuts_;
   std::int64_t groups_per_replica_;
-  std::vector<Index> order_;                // position -> domain, by descending health
-  std::vector<Index> position_;             // domain -> position
-  std::vector<std::int32_t> healthy_;       // domain -> healthy GPUs
-  std::vector<Index> bucket_begin_;         // healthy GPUs -> first position of their bucket
-  std::vector<Index> bucket_size_;          // healthy GPUs -> domains that have so many
-  std::vector<std::int64_t> group_counts_;  // degree -> TP groups
+  std::vector<Index> order_;           // position -> domain, by descending health
+  std::vector<Index> position_;        // domain -> position
+  std::vector<std::int32_t> healthy_;  // domain -> healthy GPUs
+  std::vector<Index> bucket_begin_;    // healthy GPUs -> first position of their bucket
+  std::vector<Index> bucket_size_;     // healthy GPUs -> domains that have so many
 };
 
 }  // namespace ntpsim::plan

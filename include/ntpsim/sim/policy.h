@@ -27,6 +27,7 @@ struct DegreeRate {
 /// How a training job runs on the GPUs it has: what a policy decides.
 struct JobConfiguration {
   bool running = false;  ///< false: nothing that the policy allows can run
+  std::size_t cut = 0;   ///< of the policy's cuts, the one in use
   std::int64_t replicas = 0;
   std::int64_t active_groups = 0;  ///< of the packing order, the groups that the job occupies
   std::int64_t sequences = 0;      ///< trained per step, at most the global batch
@@ -85,16 +86,17 @@ class Policy {
   Policy& operator=(const Policy&) = delete;
   virtual ~Policy() = default;
 
-  /// How this policy cuts a domain's healthy GPUs into TP groups.
-  [[nodiscard]] virtual const plan::DomainPartition& partition() const = 0;
+  /// The ways to cut a domain's healthy GPUs into TP groups that this policy chooses between. At least one,
+  /// all with the same degrees.
+  [[nodiscard]] virtual std::span<const plan::DomainPartition> cuts() const = 0;
   /// TP groups of what comes and goes as a whole: one replica, or the replicas that share an expert group.
   [[nodiscard]] virtual std::int64_t groups_per_replica() const = 0;
   /// Seconds of a step of the healthy job without failures.
   [[nodiscard]] virtual double ideal_step_s() const = 0;
-  /// How replicas run at each degree of the partition, by descending degree.
+  /// How replicas run at each degree of the cuts, by descending degree.
   [[nodiscard]] virtual std::span<const DegreeRate> rates() const = 0;
-  /// The best configuration on this assignment, which must be made of `partition()`. O(degrees), no
-  /// allocation.
+  /// The best configuration on this assignment, which must be made of `cuts()`. O(cuts *
+  /// degrees), no allocation.
   [[nodiscard]] virtual JobConfiguration configure(const plan::ReplicaAssignment& assignment) const = 0;
   [[nodiscard]] virtual const Transitions& transitions() const = 0;
 };
