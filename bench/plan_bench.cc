@@ -1,12 +1,15 @@
 // Speed of the planner: gradient sync plans of tensors and whole models, and the rule that Megatron Core uses
 // for the same.
 
-#include <array>
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "ntpsim/analysis/tensor_plan.h"
+#include "ntpsim/models/tensor_parallel.h"
+#include "ntpsim/plan/step_schedule.h"
 #include "ntpsim/plan/sync_plan.h"
 
 #include "megatron_rule.h"
@@ -54,8 +57,7 @@ void megatron_rule(benchmark::State& state) {
   }
   state.counters["units"] = static_cast<double>(kColumns);
   state.counters["bottleneck_units"] = static_cast<double>(most_sent);
-  state.counters["max_units_per_rank"] =
-      static_cast<double>(*std::max_element(split->computed.begin(), split->computed.end()));
+  state.counters["max_units_per_rank"] = static_cast<double>(std::ranges::max(split->computed));
   state.counters["messages"] = static_cast<double>(messages);
 }
 BENCHMARK(megatron_rule)->Unit(benchmark::kMicrosecond);
@@ -76,5 +78,37 @@ void whole_model(benchmark::State& state, const std::vector<int>& degrees) {
 }
 BENCHMARK_CAPTURE(whole_model, tp72_70, {72, 70})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(whole_model, tp32_31_30_28, {32, 31, 30, 28})->Unit(benchmark::kMillisecond);
+
+// The ops of the last backward pass and the gradient sync of that model, a reshard per tensor.
+void step_schedule(benchmark::State& state) {
+  const models::TransformerSpec& model = *models::find_model("llama3.1-405b");
+  models::TrainingSpec training;
+  training.tensor_model_parallel_size = 72;
+  plan::BackwardPass pass;
+  for (std::int64_t layer = model.num_layers - 1; layer >= 0; --layer) {
+    plan::BackwardPiece& piece = pass.pieces.emplace_back();
+    piece.name = "layers." + std::to_string(layer);
+    for (const models::TpTensor& tensor : models::layer_tensors(model, training, {})) {
+      if (tensor.is_copied()) continue;
+      const auto same = [&](const plan::SyncPlan& each) { return each.sync().units() == tensor.units; };
+      const auto found = std::ranges::find_if(pass.plans, same);
+      const auto index = static_cast<std::size_t>(found - pass.plans.begin());
+      if (found == pass.plans.end()) pass.plans.emplace_back(tensor.units, 72, 72, 70);
+      piece.ready.push_back(pass.tensors.size());
+      pass.tensors.push_back({.name = piece.name + "." + std::string(tensor.name),
+                              .plan = index,
+                              .gradient_bytes = static_cast<std::int64_t>(tensor.elements_per_unit) * 4});
+    }
+  }
+  std::size_t ops = 0;
+  for (auto _ : state) {
+    const auto schedule = plan::StepSchedule::make(pass, plan::ScheduleOptions::upstream());
+    ops = schedule->ops().size();
+    benchmark::DoNotOptimize(schedule);
+  }
+  state.counters["layers"] = static_cast<double>(model.num_layers);
+  state.counters["ops"] = static_cast<double>(ops);
+}
+BENCHMARK(step_schedule)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ntpsim/analysis/job_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -43,10 +44,11 @@ plan::ReplicaAssignment assignment_of(std::span<const plan::DomainPartition> cut
   return assignment;
 }
 
-// Replicas that the groups at degrees in use make, up to `most`.
-std::int64_t replicas_possible(const plan::ReplicaAssignment& assignment, std::int64_t most) {
+std::int64_t replicas_possible(const plan::ReplicaAssignment& assignment) {
   std::int64_t possible = 0;
-  for (const plan::ReplicaRun& run : assignment.replicas(most)) possible += run.replicas;
+  for (const plan::ReplicaRun& run : assignment.replicas(std::numeric_limits<std::int64_t>::max())) {
+    possible += run.replicas;
+  }
   return possible;
 }
 
@@ -95,37 +97,42 @@ Result<JobPlan> plan_job(const scenario::Scenario& scenario, const sim::PolicySp
       assignment_of(policy->cuts(), policy->groups_per_replica(), failed);
   const sim::JobConfiguration job = policy->configure(assignment);
   if (!job.running) {
-    return failure("--failed", fmt::format("with these {} GPUs failed, {} pauses the job: there is nothing "
-                                           "to place",
-                                           failed.count(), spec.label));
+    const bool fixed = scenario.job.minibatch == sim::Minibatch::kFixed;
+    return failure("--failed",
+                   fmt::format("with {} of the GPUs failed, {} pauses the job{}: there is nothing to place",
+                               failed.count(), spec.label, fixed ? ", whose minibatch is fixed" : ""));
   }
   const plan::DomainPartition partition = partition_in_use(*policy, job.cut);
   const std::int64_t together = training.replicas_per_expert_group();
-  const std::int64_t possible =
-      replicas_possible(assignment_of({&partition, 1}, policy->groups_per_replica(), failed),
-                        training.data_parallel_size / together);
-  plan::JobShape shape = {.tp = partition.tp_degree(),
-                          .cp = static_cast<int>(training.context_parallel_size),
-                          .pp = static_cast<int>(training.pipeline_model_parallel_size),
-                          .dp = job.replicas * together};
+  const std::int64_t possible = std::min(
+      training.data_parallel_size,
+      together * replicas_possible(assignment_of({&partition, 1}, policy->groups_per_replica(), failed)));
+  const plan::JobShape shape = {.tp = partition.tp_degree(),
+                                .cp = static_cast<int>(training.context_parallel_size),
+                                .pp = static_cast<int>(training.pipeline_model_parallel_size),
+                                .dp = job.replicas * together};
   plan::RankPlacement placement(failed, partition, shape);
-  std::vector<StateChange> state_change;
-  if (failed.count() > 0) {
-    shape.dp = training.data_parallel_size;
-    const plan::RankPlacement whole(plan::FailedGpus(failed.domains(), failed.domain_size()), partition,
-                                    shape);
-    state_change = plan_state_change(scenario.job.model, training, whole, placement);
-  }
   TensorPlan tensors = plan_tensors(scenario.job.model, training, degrees_of(placement));
   return JobPlan{.policy = spec.label,
                  .cluster_domains = scenario.cluster.domains(),
                  .replicas_wanted = training.data_parallel_size,
-                 .replicas_left_out = (possible - job.replicas) * together,
+                 .replicas_left_out = possible - job.replicas * together,
                  .sequences = job.sequences,
                  .global_batch_size = training.global_batch_size,
                  .placement = std::move(placement),
                  .tensors = std::move(tensors),
-                 .state_change = std::move(state_change)};
+                 .partition = partition};
+}
+
+std::vector<StateChange> state_change_of(const scenario::Scenario& scenario, const JobPlan& plan) {
+  const plan::FailedGpus& failed = plan.placement.failed();
+  const bool too_large = failed.domains() * failed.domain_size() > kMostGpusOfStateChange;
+  if (failed.count() == 0 || too_large) return {};
+  plan::JobShape shape = plan.placement.shape();
+  shape.dp = plan.replicas_wanted;
+  const plan::RankPlacement whole(plan::FailedGpus(failed.domains(), failed.domain_size()), plan.partition,
+                                  shape);
+  return plan_state_change(scenario.job.model, scenario.job.training, whole, plan.placement);
 }
 
 }  // namespace ntpsim::analysis

@@ -19,6 +19,7 @@ Json json_of(const PlannedTensor& planned, const TensorPlan& plan) {
   const std::int64_t bytes = planned.unit_bytes;
   return {{"name", planned.tensor.name},
           {"layers", planned.layers},
+          {"layout", planned.cut},
           {"unit", cut.unit},
           {"units", cut.units},
           {"unit_bytes", bytes},
@@ -54,37 +55,42 @@ Json json_of(std::span<const plan::UnitRange> ranges) {
   return list;
 }
 
-// Half-open ranges of units a rank, and the transfers between them.
-Json layouts_of(const TensorPlan& plan) {
+Json json_of(std::span<const plan::Transfer> transfers) {
   Json list = Json::array();
-  for (const PlannedCut& cut : plan.cuts) {
-    if (cut.heads_per_group > 0) continue;
-    Json compute = Json::array();
-    Json sync = Json::array();
-    Json transfers = Json::array();
-    for (int rank = 0; rank < cut.plan.compute().degree(); ++rank) {
-      compute.push_back(json_of(cut.plan.compute().ranges_of(rank)));
-      if (rank < plan.sync_degree) sync.push_back(json_of(cut.plan.sync().ranges_of(rank)));
-    }
-    for (const plan::Transfer& transfer : cut.plan.pre_sync().transfers()) {
-      transfers.push_back({{"from", transfer.from},
-                           {"to", transfer.to},
-                           {"units", {transfer.units.begin, transfer.units.end}}});
-    }
-    list.push_back({{"unit", cut.unit},
-                    {"units", cut.units},
-                    {"degree", cut.plan.compute().degree()},
-                    {"compute", std::move(compute)},
-                    {"sync", std::move(sync)},
-                    {"pre_sync", std::move(transfers)}});
+  for (const plan::Transfer& transfer : transfers) {
+    list.push_back({{"from", transfer.from},
+                    {"to", transfer.to},
+                    {"units", {transfer.units.begin, transfer.units.end}}});
   }
   return list;
+}
+
+Json ranges_by_rank(const plan::ShardLayout& layout) {
+  Json ranks = Json::array();
+  for (int rank = 0; rank < layout.degree(); ++rank) ranks.push_back(json_of(layout.ranges_of(rank)));
+  return ranks;
+}
+
+// Half-open ranges of units by rank, and the transfers between them.
+Json layout_of(const PlannedCut& cut) {
+  Json json = {{"unit", cut.unit}, {"units", cut.units}, {"degree", cut.plan.compute().degree()}};
+  if (cut.heads_per_group == 0) {
+    json["compute"] = ranges_by_rank(cut.plan.compute());
+    json["sync"] = ranges_by_rank(cut.plan.sync());
+    json["pre_sync"] = json_of(cut.plan.pre_sync().transfers());
+    return json;
+  }
+  json["copies"] = Json::array();
+  for (const auto& ranges : cut.held) json["copies"].push_back(json_of(ranges));
+  json["chains"] = json_of(cut.chains);
+  return json;
 }
 
 void add_tensors(Json& json, const TensorPlan& plan) {
   json["tensors"] = Json::array();
   for (const PlannedTensor& planned : plan.tensors) json["tensors"].push_back(json_of(planned, plan));
-  json["layouts"] = layouts_of(plan);
+  json["layouts"] = Json::array();
+  for (const PlannedCut& cut : plan.cuts) json["layouts"].push_back(layout_of(cut));
   Json degrees = Json::array();
   for (const DegreeSummary& sum : plan.summary) degrees.push_back(json_of(sum));
   json["summary"] = {{"tensor_model_parallel_size", plan.full_degree},
@@ -112,10 +118,10 @@ Json json_of(const plan::PlacedGroup& group, int pp, int cp) {
 
 Json json_of(const plan::PlacedReplica& replica, std::size_t dp, const plan::JobShape& shape) {
   Json groups = Json::array();
-  for (int pp = 0; pp < shape.pp; ++pp) {
-    for (int cp = 0; cp < shape.cp; ++cp) {
-      groups.push_back(json_of(replica.groups[static_cast<std::size_t>(pp * shape.cp + cp)], pp, cp));
-    }
+  int index = 0;
+  for (const plan::PlacedGroup& group : replica.groups) {
+    groups.push_back(json_of(group, index / shape.cp, index % shape.cp));
+    ++index;
   }
   return {{"dp", dp}, {"degree", replica.degree}, {"groups", std::move(groups)}};
 }
@@ -132,12 +138,16 @@ std::string_view name_of(plan::IdleReason reason) {
   return "unequal_slices";
 }
 
+Json json_of(const StateTraffic& traffic) {
+  return {{"total_bytes", traffic.total_bytes},
+          {"bottleneck_bytes", traffic.bottleneck_bytes},
+          {"lower_bound_bytes", traffic.lower_bound_bytes}};
+}
+
 Json json_of(const StateChange& change) {
   return {{"what", change.what},
-          {"from_peers_bytes", change.from_peers_bytes},
-          {"within_domains_bottleneck_bytes", change.within_domains_bottleneck_bytes},
-          {"across_domains_bottleneck_bytes", change.across_domains_bottleneck_bytes},
-          {"lower_bound_bytes", change.lower_bound_bytes},
+          {"within_domains", json_of(change.within_domains)},
+          {"across_domains", json_of(change.across_domains)},
           {"without_copy_bytes", change.without_copy_bytes}};
 }
 
@@ -180,13 +190,13 @@ std::string plan_json(const ModelPlan& plan, std::span<const PlanningPhase> phas
   return json.dump(2) + "\n";
 }
 
-std::string plan_json(const JobPlan& plan, const scenario::LoadedScenario& loaded,
-                      std::span<const PlanningPhase> phases) {
+std::string plan_json(const JobPlan& plan, std::span<const StateChange> state,
+                      const scenario::LoadedScenario& loaded, std::span<const PlanningPhase> phases) {
   Json json = json_head(loaded);
   add_tensors(json, plan.tensors);
   json["placement"] = json_of(plan);
   json["state_change"] = Json::array();
-  for (const StateChange& change : plan.state_change) json["state_change"].push_back(json_of(change));
+  for (const StateChange& change : state) json["state_change"].push_back(json_of(change));
   add_phases(json, phases);
   return json.dump(2) + "\n";
 }

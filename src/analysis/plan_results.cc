@@ -39,6 +39,16 @@ Json non_active_of(const plan::MegatronParity& parity) {
   return map;
 }
 
+// One line a key: lists of ranks would take a line for each rank otherwise.
+std::string lines_of(const Json& object) {
+  std::string text = "{\n";
+  for (const auto& [key, value] : object.items()) {
+    if (text.size() > 2) text += ",\n";
+    text += fmt::format("  {}: {}", Json(key).dump(), value.dump());
+  }
+  return text + "\n}\n";
+}
+
 }  // namespace
 
 std::optional<PlanFormat> find_plan_format(std::string_view name) {
@@ -46,6 +56,7 @@ std::optional<PlanFormat> find_plan_format(std::string_view name) {
   if (name == "json") return PlanFormat::kJson;
   if (name == "megatron") return PlanFormat::kMegatron;
   if (name == "hostfile") return PlanFormat::kHostfile;
+  if (name == "devices") return PlanFormat::kDevices;
   return std::nullopt;
 }
 
@@ -92,7 +103,14 @@ std::string plan_megatron(const plan::RankPlacement& placement, const Hosts* hos
       json["cuda_visible_devices"].push_back(rank.slot % hosts->gpus_each);
     }
   }
-  return json.dump(1) + "\n";
+  return lines_of(json);
+}
+
+std::string plan_devices(const plan::RankPlacement& placement, const Hosts& hosts) {
+  const plan::RankPlacement run = plan::at_parity(placement);
+  std::string text;
+  for (const plan::RankPlace& rank : run.ranks()) text += fmt::format("{}\n", rank.slot % hosts.gpus_each);
+  return text;
 }
 
 std::string plan_hostfile(const plan::RankPlacement& placement, const Hosts& hosts) {

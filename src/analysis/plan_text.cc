@@ -16,6 +16,13 @@ namespace {
 
 using Align = Table::Align;
 
+// The first of them, when there are many.
+std::string elided(const std::vector<std::string>& parts) {
+  constexpr std::size_t kMostShown = 2;
+  if (parts.size() <= kMostShown) return fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{} and {} more", parts.front(), parts.size() - 1);
+}
+
 // "0-3, 120": units, both ends included.
 std::string ranges_text(std::span<const plan::UnitRange> ranges) {
   if (ranges.empty()) return "-";
@@ -24,7 +31,7 @@ std::string ranges_text(std::span<const plan::UnitRange> ranges) {
     parts.push_back(range.size() == 1 ? fmt::format("{}", range.begin)
                                       : fmt::format("{}-{}", range.begin, range.end - 1));
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return elided(parts);
 }
 
 std::string count(std::int64_t number, std::string_view noun) {
@@ -32,27 +39,24 @@ std::string count(std::int64_t number, std::string_view noun) {
 }
 
 std::string tensor_table(const TensorPlan& plan) {
-  Table table({{"gradient of one layer", Align::kLeft},
+  Table table({{"tensor of a layer", Align::kLeft},
                {"unit", Align::kLeft},
                {"units"},
                {"layers"},
                {"TP"},
-               {"max a rank"},
+               {"max"},
                {"load"},
                {"moves"},
-               {"rounds"},
                {"sent"},
                {"received"},
-               {"bound"},
                {"gap"}});
   for (const PlannedTensor& planned : plan.tensors) {
     const PlannedCut& cut = plan.cuts[planned.cut];
     table.add_row({std::string(planned.tensor.name), cut.unit, grouped(cut.units), grouped(planned.layers),
                    fmt::format("{}", cut.plan.compute().degree()), grouped(cut.max_units_per_rank),
-                   fmt::format("{:.3f}", cut.load), grouped(cut.moves), grouped(cut.rounds),
+                   fmt::format("{:.3f}", cut.load), grouped(cut.moves),
                    bytes_text(cut.moved.max_sent * planned.unit_bytes),
                    bytes_text(cut.moved.max_received * planned.unit_bytes),
-                   bytes_text(cut.bound * planned.unit_bytes),
                    percent(gap_of(cut.moved.bottleneck(), cut.bound))});
   }
   return table.to_string();
@@ -103,39 +107,58 @@ std::string moves_of(const plan::ReshardPlan& pre_sync, int rank) {
     if (transfer.from == rank) parts.push_back(fmt::format("{} to {}", units, transfer.to));
     if (transfer.to == rank) parts.push_back(fmt::format("{} from {}", units, transfer.from));
   }
-  constexpr std::size_t kMostShown = 4;
-  if (parts.size() <= kMostShown) return fmt::format("{}", fmt::join(parts, ", "));
-  return fmt::format("{}, {}, ..., {} ({} in all)", parts[0], parts[1], parts.back(), parts.size());
+  return elided(parts);
 }
 
-// Which rank of a TP group holds what, and what moves before the sync.
+// Does the rank look like the one before it: as many units, in messages of the same sizes with the same
+// ranks?
+bool like_the_one_before(const PlannedCut& cut, int rank) {
+  const plan::SyncPlan& plan = cut.plan;
+  return rank > 0 && (rank < plan.sync().degree()) == (rank - 1 < plan.sync().degree()) &&
+         plan.compute().units_of(rank) == plan.compute().units_of(rank - 1) &&
+         moves_of(plan.pre_sync(), rank) == moves_of(plan.pre_sync(), rank - 1);
+}
+
+// Which rank of a TP group holds what, and what moves before the sync. Of ranks alike, the first and the
+// last.
 std::string drawing(const PlannedCut& cut) {
   const plan::SyncPlan& plan = cut.plan;
-  const int core_ranks = plan.sync().degree();
+  const int ranks = plan.compute().degree();
   Table table({{"rank"},
                {"computes on", Align::kLeft},
                {"", Align::kLeft},
                {"syncs", Align::kLeft},
                {"moves before the sync, and back after it", Align::kLeft}});
   const Bar bar(plan.sync().max_units());
-  for (int rank = 0; rank < plan.compute().degree(); ++rank) {
-    const bool core = rank < core_ranks;
+  bool skipping = false;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool within_run =
+        like_the_one_before(cut, rank) && rank + 1 < ranks && like_the_one_before(cut, rank + 1);
+    if (within_run) {
+      if (!skipping) table.add_row({"...", "", "", "", ""});
+      skipping = true;
+      continue;
+    }
+    skipping = false;
+    const bool core = rank < plan.sync().degree();
     const std::int64_t sent = plan.pre_sync().sent(rank);
     table.add_row({fmt::format("{}", rank), ranges_text(plan.compute().ranges_of(rank)),
                    bar.draw(plan.compute().units_of(rank) - sent, plan.pre_sync().received(rank), sent),
                    core ? ranges_text(plan.sync().ranges_of(rank)) : "-", moves_of(plan.pre_sync(), rank)});
   }
-  return fmt::format("TP {}, {} of unit \"{}\":\n{}", plan.compute().degree(), grouped(cut.units), cut.unit,
-                     table.to_string());
+  return fmt::format("TP {}, {} of unit \"{}\":\n{}", ranks, grouped(cut.units), cut.unit, table.to_string());
 }
 
 std::string degrees_line(const TensorPlan& plan) {
-  if (plan.degrees.size() == 1) {
-    return fmt::format("every TP group is whole, at TP {}: nothing moves before the sync\n",
-                       plan.full_degree);
-  }
-  return fmt::format("TP groups of {}; gradients sync over {} core ranks\n", fmt::join(plan.degrees, ", "),
-                     plan.sync_degree);
+  const bool copies =
+      std::ranges::any_of(plan.cuts, [](const PlannedCut& cut) { return cut.heads_per_group > 0; });
+  std::string text = plan.degrees.size() == 1
+                         ? fmt::format("every TP group is whole, at TP {}: no reshards\n", plan.full_degree)
+                         : fmt::format("TP groups of {}; gradients sync over {} core ranks\n",
+                                       fmt::join(plan.degrees, ", "), plan.sync_degree);
+  if (copies)
+    text += "KV groups that several ranks hold are summed within each TP group, in a whole job too\n";
+  return text;
 }
 
 std::string drawings(const TensorPlan& plan) {
@@ -158,7 +181,8 @@ std::string placement_line(const JobPlan& plan) {
   };
   return fmt::format(
       "policy {} with {} failed: {} of {} replicas, {} of {} sequences a step\n"
-      "{} GPUs at work; idle: {} spare, {} of TP groups without a replica, {} beside a smaller slice\n",
+      "{} GPUs at work; idle: {} spare, {} of TP groups without a replica, {} beside a smaller "
+      "context-parallel slice\n",
       plan.policy, count(placement.failed().count(), "GPU"), grouped(std::ssize(placement.replicas())),
       grouped(plan.replicas_wanted), grouped(plan.sequences), grouped(plan.global_batch_size),
       grouped(std::ssize(placement.ranks())), grouped(idle_of(plan::IdleReason::kSpare)),
@@ -167,7 +191,7 @@ std::string placement_line(const JobPlan& plan) {
 
 std::string left_out_line(const JobPlan& plan) {
   if (plan.replicas_left_out == 0) return "";
-  return fmt::format("{} leaves out {}: they would lengthen every step by more than they train\n",
+  return fmt::format("{} leaves out {}: not worth the longer steps of all others\n",
                      plan.policy, count(plan.replicas_left_out, "hurt replica"));
 }
 
@@ -199,19 +223,29 @@ std::string hurt_groups(const plan::RankPlacement& placement) {
   return text;
 }
 
-std::string state_table(const JobPlan& plan) {
-  if (plan.state_change.empty()) return "";
+std::string state_table(const JobPlan& plan, std::span<const StateChange> state) {
+  if (plan.placement.failed().count() == 0) return "";
+  if (state.empty()) {
+    return fmt::format("\nstate to move: not planned for clusters of more than {} GPUs\n",
+                       grouped(kMostGpusOfStateChange));
+  }
   Table table({{"state to move", Align::kLeft},
-               {"from peers"},
-               {"busiest rank, within domains"},
-               {"busiest rank, across"},
-               {"bound of both"},
+               {"within domains"},
+               {"busiest GPU"},
+               {"bound"},
+               {"across domains"},
+               {"busiest GPU"},
+               {"bound"},
                {"from a checkpoint"}});
-  for (const StateChange& change : plan.state_change) {
-    table.add_row({std::string(change.what), bytes_text(change.from_peers_bytes),
-                   bytes_text(change.within_domains_bottleneck_bytes),
-                   bytes_text(change.across_domains_bottleneck_bytes), bytes_text(change.lower_bound_bytes),
-                   bytes_text(change.without_copy_bytes)});
+  for (const StateChange& change : state) {
+    std::vector<std::string> row = {std::string(change.what)};
+    for (const StateTraffic& traffic : {change.within_domains, change.across_domains}) {
+      row.push_back(bytes_text(traffic.total_bytes));
+      row.push_back(bytes_text(traffic.bottleneck_bytes));
+      row.push_back(bytes_text(traffic.lower_bound_bytes));
+    }
+    row.push_back(bytes_text(change.without_copy_bytes));
+    table.add_row(std::move(row));
   }
   return "\n" + table.to_string();
 }
@@ -219,8 +253,10 @@ std::string state_table(const JobPlan& plan) {
 std::string parity_line(const plan::RankPlacement& placement) {
   const plan::MegatronParity parity = plan::megatron_parity(placement);
   if (parity.idled_gpus == 0) return "";
-  return fmt::format("Megatron Core has one reduced degree: it would leave {} more idle\n",
-                     count(parity.idled_gpus, "GPU"));
+  return fmt::format(
+      "Megatron Core has one reduced degree: --format megatron idles {} more, and numbers ranks without "
+      "them\n",
+      count(parity.idled_gpus, "GPU"));
 }
 
 }  // namespace
@@ -229,9 +265,10 @@ std::string plan_text(const ModelPlan& plan) {
   return fmt::format("{}: ", plan.model) + tensors_text(plan.tensors);
 }
 
-std::string plan_text(const JobPlan& plan, const scenario::LoadedScenario& loaded) {
+std::string plan_text(const JobPlan& plan, std::span<const StateChange> state,
+                      const scenario::LoadedScenario& loaded) {
   return headline(loaded.scenario) + placement_line(plan) + left_out_line(plan) +
-         parity_line(plan.placement) + hurt_groups(plan.placement) + state_table(plan) + "\n" +
+         parity_line(plan.placement) + hurt_groups(plan.placement) + state_table(plan, state) + "\n" +
          tensors_text(plan.tensors);
 }
 

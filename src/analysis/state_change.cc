@@ -51,10 +51,8 @@ std::vector<StageTensor> tensors_of_stage(const models::TransformerSpec& model,
 class StageGroups {
  public:
   StageGroups(const RankPlacement& placement, int stage) : domain_size_(placement.failed().domain_size()) {
-    for (const plan::PlacedReplica& replica : placement.replicas()) {
-      for (int cp = 0; cp < placement.shape().cp; ++cp) {
-        groups_.push_back(&replica.groups[static_cast<std::size_t>(stage * placement.shape().cp + cp)]);
-      }
+    for (std::int64_t dp = 0; dp < std::ssize(placement.replicas()); ++dp) {
+      for (int cp = 0; cp < placement.shape().cp; ++cp) groups_.push_back(&placement.group(dp, cp, stage));
     }
     sync_degree_ = (*std::ranges::min_element(groups_, {}, &PlacedGroup::degree))->degree;
   }
@@ -193,15 +191,68 @@ std::vector<int> domains_of_gpus(const plan::FailedGpus& failed) {
   return domains;
 }
 
-void add(StateChange& change, const plan::MovePlan& moves, std::int64_t bytes) {
-  change.from_peers_bytes += (moves.within_domains.total + moves.across_domains.total) * bytes;
-  change.within_domains_bottleneck_bytes += moves.within_domains.bottleneck() * bytes;
-  change.across_domains_bottleneck_bytes += moves.across_domains.bottleneck() * bytes;
-  change.lower_bound_bytes += (moves.within_domains.lower_bound + moves.across_domains.lower_bound) * bytes;
-  for (const plan::WantedRange& range : moves.lost) {
-    change.without_copy_bytes += range.units.size() * std::ssize(range.ranks) * bytes;
+/// Bytes by GPU on one network, tensor after tensor.
+class NetworkLoad {
+ public:
+  explicit NetworkLoad(std::size_t gpus) : sent_(gpus), received_(gpus) {}
+
+  void add(const plan::Transfer& transfer, std::int64_t bytes) {
+    sent_[static_cast<std::size_t>(transfer.from)] += transfer.units.size() * bytes;
+    received_[static_cast<std::size_t>(transfer.to)] += transfer.units.size() * bytes;
+    total_ += transfer.units.size() * bytes;
   }
-}
+  void add_bound(std::int64_t bytes) { bound_ = std::max(bound_, bytes); }
+
+  [[nodiscard]] StateTraffic traffic() const {
+    const std::int64_t received = std::ranges::max(received_);
+    return {.total_bytes = total_,
+            .bottleneck_bytes = std::max(received, std::ranges::max(sent_)),
+            .lower_bound_bytes = std::max(received, bound_)};
+  }
+
+ private:
+  std::vector<std::int64_t> sent_;
+  std::vector<std::int64_t> received_;
+  std::int64_t total_ = 0;
+  std::int64_t bound_ = 0;
+};
+
+/// One kind of state.
+class StateMoves {
+ public:
+  StateMoves(std::string_view what, std::span<const int> domain_of)
+      : what_(what), domain_of_(domain_of), within_(domain_of.size()), across_(domain_of.size()) {}
+
+  /// `bytes`: of one index of the placements, in all layers.
+  void add(const Placement& have, const Placement& want, std::int64_t bytes) {
+    const plan::MovePlan moves =
+        plan_moves(have, want, {.checkpoint_available = false, .domain_of = domain_of_});
+    for (const plan::Transfer& transfer : moves.transfers) {
+      const bool within = domain_of_[static_cast<std::size_t>(transfer.from)] ==
+                          domain_of_[static_cast<std::size_t>(transfer.to)];
+      (within ? within_ : across_).add(transfer, bytes);
+    }
+    within_.add_bound(moves.within_domains.lower_bound * bytes);
+    across_.add_bound(moves.across_domains.lower_bound * bytes);
+    for (const plan::WantedRange& range : moves.lost) {
+      lost_ += range.units.size() * std::ssize(range.ranks) * bytes;
+    }
+  }
+
+  [[nodiscard]] StateChange change() const {
+    return {.what = what_,
+            .within_domains = within_.traffic(),
+            .across_domains = across_.traffic(),
+            .without_copy_bytes = lost_};
+  }
+
+ private:
+  std::string_view what_;
+  std::span<const int> domain_of_;
+  NetworkLoad within_;
+  NetworkLoad across_;
+  std::int64_t lost_ = 0;
+};
 
 }  // namespace
 
@@ -212,11 +263,12 @@ std::vector<StateChange> plan_state_change(const models::TransformerSpec& model,
                 before.shape().pp == after.shape().pp &&
                 before.failed().domains() == after.failed().domains(),
             "both placements are of the same job");
-  StateChange weights{.what = "weights"};
-  StateChange optimizer{.what = "optimizer"};
+  invariant(after.failed().domains() * after.failed().domain_size() <= kMostGpusOfStateChange,
+            "the cluster is not too large");
   const std::vector<int> gone = failed_gpus(after.failed());
   const std::vector<int> domain_of = domains_of_gpus(after.failed());
-  const plan::MoveOptions options = {.checkpoint_available = false, .domain_of = domain_of};
+  StateMoves weights("weights", domain_of);
+  StateMoves optimizer("optimizer", domain_of);
   for (int stage = 0; stage < after.shape().pp; ++stage) {
     const StageGroups old_groups(before, stage);
     StageGroups new_groups(after, stage);
@@ -226,15 +278,13 @@ std::vector<StateChange> plan_state_change(const models::TransformerSpec& model,
       const StageHolders had(old_groups, tensor, before.shape().tp);
       const StageHolders wanted(new_groups, tensor, after.shape().tp);
       const auto elements = static_cast<std::int64_t>(tensor.elements_per_unit);
-      add(weights, plan_moves(had.weights().without(gone), wanted.weights(), options),
-          layers * elements * kWeightBytes);
+      weights.add(had.weights().without(gone), wanted.weights(), layers * elements * kWeightBytes);
       const bool distributed = training.use_distributed_optimizer;
-      add(optimizer,
-          plan_moves(had.optimizer(distributed).without(gone), wanted.optimizer(distributed), options),
-          layers * kOptimizerBytes);
+      optimizer.add(had.optimizer(distributed).without(gone), wanted.optimizer(distributed),
+                    layers * kOptimizerBytes);
     }
   }
-  return {weights, optimizer};
+  return {weights.change(), optimizer.change()};
 }
 
 }  // namespace ntpsim::analysis

@@ -98,17 +98,17 @@ std::int64_t longest_chain(std::span<const plan::Transfer> gathered) {
 
 void plan_copies(PlannedCut& cut) {
   const plan::GroupCopies copies(cut.plan.compute(), cut.heads_per_group);
-  const std::vector<plan::Transfer> gathered =
-      plan::gather_group_copies(copies, cut.plan.sync(), cut.heads_per_group);
+  cut.chains = plan::gather_group_copies(copies, cut.plan.sync(), cut.heads_per_group);
   std::int64_t held = 0;
   for (int rank = 0; rank < copies.degree(); ++rank) {
     held += copies.count_of(rank);
     cut.max_units_per_rank = std::max(cut.max_units_per_rank, copies.count_of(rank));
+    cut.held.emplace_back(copies.groups_of(rank).begin(), copies.groups_of(rank).end());
   }
   cut.load = static_cast<double>(cut.max_units_per_rank * copies.degree()) / static_cast<double>(held);
-  cut.moves = std::ssize(gathered);
-  cut.rounds = longest_chain(gathered);
-  cut.moved = traffic_of(gathered, copies.degree());
+  cut.moves = std::ssize(cut.chains);
+  cut.rounds = longest_chain(cut.chains);
+  cut.moved = traffic_of(cut.chains, copies.degree());
   cut.bound = bound_of_copies(copies, cut);
 }
 
@@ -118,6 +118,8 @@ PlannedCut plan_cut(const TpTensor& tensor, int full_degree, int degree, int syn
                     .units = tensor.units,
                     .heads_per_group = tensor.heads_per_group,
                     .plan = plan::SyncPlan(planned, full_degree, degree, sync_degree),
+                    .chains = {},
+                    .held = {},
                     .moved = {}};
   if (tensor.is_copied()) {
     plan_copies(cut);

@@ -3,7 +3,9 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,8 +28,19 @@ namespace {
 using analysis::PlanFormat;
 using analysis::PlanningPhase;
 
-constexpr std::int64_t kLargestTp = 4096;
+constexpr std::int64_t kLargestTp = 1024;
+constexpr std::size_t kMostDegrees = 64;
 constexpr double kMostParameters = 1e15;  // bytes of all gradients stay far below 2^63
+
+// For messages: the beginning of what may be anything.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  std::string printable(text.substr(0, kMost));
+  for (char& c : printable) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return fmt::format("'{}'{}", printable, text.size() > kMost ? "..." : "");
+}
 
 po::options_description plan_options() {
   po::options_description options("Options");
@@ -43,11 +56,10 @@ po::options_description plan_options() {
       "...)");
   add("model", po::value<std::string>(), "without a scenario: a model of the catalog, or a config.json");
   add("tensor-model-parallel-size", po::value<std::int64_t>(), "GPUs of a whole TP group");
-  add("expert-model-parallel-size", po::value<std::int64_t>(),
-      "ranks that a layer's experts are spread over (default: the TP size)");
   add("reduced", po::value<std::string>(), "degrees of hurt TP groups, comma-separated");
   add("format", po::value<std::string>()->default_value("text"),
-      "text, json, megatron (NonuniformTPConfig, groups and hosts) or hostfile");
+      "text, json, megatron (NonuniformTPConfig, groups and hosts), hostfile or devices");
+  add("quiet", po::bool_switch(), "no warnings");
   add("timings", po::bool_switch(), "seconds of each phase of planning, on stderr and in json");
   add("help", po::bool_switch(), "this text");
   return options;
@@ -82,8 +94,7 @@ std::optional<std::int64_t> number_of(const po::variables_map& values, const cha
 // Options that only make sense with the other kind of input.
 std::optional<std::string> misplaced_option(const po::variables_map& values, bool has_scenario) {
   static constexpr std::array kOfScenario = {"failed", "policy", "set", "hosts"};
-  static constexpr std::array kOfModel = {"model", "tensor-model-parallel-size", "expert-model-parallel-size",
-                                          "reduced"};
+  static constexpr std::array kOfModel = {"model", "tensor-model-parallel-size", "reduced"};
   const auto given = [&values](const char* name) { return values.contains(name); };
   if (has_scenario) {
     const auto* const found = std::ranges::find_if(kOfModel, given);
@@ -104,9 +115,13 @@ tl::expected<std::vector<int>, std::string> read_degrees(const std::string& text
     const char* const end = word.data() + word.size();
     const auto parsed = std::from_chars(word.data(), end, degree);
     if (parsed.ec != std::errc() || parsed.ptr != end || degree < 1 || degree >= tp) {
-      errors.push_back(fmt::format("'{}'", word));
+      errors.push_back(shown(word));
     }
     degrees.push_back(degree);
+  }
+  if (degrees.size() > kMostDegrees) {
+    return tl::unexpected(
+        fmt::format("--reduced: found {} degrees, expected at most {}", degrees.size(), kMostDegrees));
   }
   if (errors.empty()) return degrees;
   if (tp == 1) return tl::unexpected(std::string("--reduced: a TP group of one GPU has nothing to reduce"));
@@ -118,8 +133,8 @@ std::string unknown_model(const std::string& name) {
   std::vector<std::string_view> names;
   for (const models::TransformerSpec& model : models::model_catalog()) names.push_back(model.name);
   const auto near = nearest_name(name, names);
-  return fmt::format("--model: found '{}', expected a model of 'ntpsim list models' or a config.json{}", name,
-                     near ? fmt::format("; did you mean '{}'?", *near) : "");
+  return fmt::format("--model: found {}, expected a model of 'ntpsim list models' or a config.json{}",
+                     shown(name), near ? fmt::format("; did you mean '{}'?", *near) : "");
 }
 
 Result<models::TransformerSpec> read_model(const std::string& name) {
@@ -140,21 +155,8 @@ tl::expected<models::TrainingSpec, std::string> read_training(const po::variable
         fmt::format("--tensor-model-parallel-size: found {}, expected 1 to {}", *tp, kLargestTp));
   }
   training.tensor_model_parallel_size = *tp;
-  const auto ep = number_of(values, "expert-model-parallel-size");
-  if (!model.experts) {
-    if (ep) {
-      return tl::unexpected(
-          fmt::format("--expert-model-parallel-size: found {}, but {} has no experts", *ep, model.name));
-    }
-    return training;
-  }
-  const std::int64_t experts = model.experts->num_experts;
-  training.expert_model_parallel_size = ep.value_or(std::min(*tp, experts));
-  if (ep && (*ep < 1 || *ep > experts)) {
-    return tl::unexpected(
-        fmt::format("--expert-model-parallel-size: found {}, expected 1 to the {} experts of {}", *ep,
-                    experts, model.name));
-  }
+  // The experts of a layer are spread over the ranks of the TP group.
+  if (model.experts) training.expert_model_parallel_size = *tp;
   return training;
 }
 
@@ -170,7 +172,9 @@ ExitCode write_model_plan(const analysis::ModelPlan& plan, PlanFormat format,
     case PlanFormat::kMegatron:
       return write_output(analysis::plan_megatron(analysis::placement_of(plan.tensors), nullptr));
     case PlanFormat::kHostfile:
-      return usage_error("plan", "--format hostfile: needs a scenario file, whose cluster has hosts");
+    case PlanFormat::kDevices:
+      return usage_error("plan",
+                         "--format hostfile, devices: needs a scenario file, whose cluster has hosts");
     case PlanFormat::kText:
       break;
   }
@@ -218,6 +222,15 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
+bool is_host_name(std::string_view name) {
+  constexpr std::size_t kLongest = 253;  // of a name in DNS
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  };
+  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, fits);
+}
+
 Result<analysis::Hosts> read_hosts(const std::optional<std::string>& file, const models::SystemSpec& system,
                                    std::int64_t domains) {
   analysis::Hosts hosts = {.gpus_each = system.gpus_per_tray, .names = {}};
@@ -226,10 +239,15 @@ Result<analysis::Hosts> read_hosts(const std::optional<std::string>& file, const
   if (!text) return tl::unexpected(text.error());
   hosts.names = lines_of(*text);
   Diagnostics errors;
+  std::set<std::string_view> seen;
   for (std::size_t i = 0; i < hosts.names.size(); ++i) {
     const std::string& name = hosts.names[i];
-    if (!name.empty() && name.find_first_of(" \t,") == std::string::npos) continue;
-    errors.error(*file, "", fmt::format("line {}: found '{}', expected the name of a machine", i + 1, name));
+    if (!is_host_name(name)) {
+      errors.error(*file, "",
+                   fmt::format("line {}: found {}, expected the name of a machine", i + 1, shown(name)));
+    } else if (!seen.insert(name).second) {
+      errors.error(*file, "", fmt::format("line {}: found {} a second time", i + 1, shown(name)));
+    }
   }
   const std::int64_t expected = domains * (system.domain_size / system.gpus_per_tray);
   if (std::ssize(hosts.names) != expected) {
@@ -284,20 +302,29 @@ ExitCode plan_scenario(const po::variables_map& values, PlanFormat format) {
     print_diagnostics(planned.error());
     return ExitCode::kBadInput;
   }
+  if (!values["quiet"].as<bool>()) print_diagnostics(loaded->warnings);
+  const auto& [plan, hosts] = *planned;
+  std::vector<analysis::StateChange> state;
+  if (format == PlanFormat::kText || format == PlanFormat::kJson) {
+    state = analysis::state_change_of(loaded->scenario, plan);
+    watch.lap("state_change");
+  }
   const bool timings = values["timings"].as<bool>();
   if (timings) print_phases(watch.phases());
-  const auto& [plan, hosts] = *planned;
   switch (format) {
     case PlanFormat::kJson:
-      return write_output(plan_json(plan, *loaded, timings ? watch.phases() : std::vector<PlanningPhase>()));
+      return write_output(
+          analysis::plan_json(plan, state, *loaded, timings ? watch.phases() : std::vector<PlanningPhase>()));
     case PlanFormat::kMegatron:
       return write_output(analysis::plan_megatron(plan.placement, &hosts));
     case PlanFormat::kHostfile:
       return write_output(analysis::plan_hostfile(plan.placement, hosts));
+    case PlanFormat::kDevices:
+      return write_output(analysis::plan_devices(plan.placement, hosts));
     case PlanFormat::kText:
       break;
   }
-  return write_output(plan_text(plan, *loaded));
+  return write_output(analysis::plan_text(plan, state, *loaded));
 }
 
 }  // namespace
@@ -326,7 +353,8 @@ ExitCode plan_command(Arguments arguments) {
   const auto format = analysis::find_plan_format(format_name);
   if (!format) {
     return usage_error(
-        "plan", fmt::format("--format: found '{}', expected text, json, megatron or hostfile", format_name));
+        "plan",
+        fmt::format("--format: found '{}', expected text, json, megatron, hostfile or devices", format_name));
   }
   const bool has_scenario = values->contains("scenario");
   if (const auto misplaced = misplaced_option(*values, has_scenario)) return usage_error("plan", *misplaced);

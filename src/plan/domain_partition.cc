@@ -1,10 +1,16 @@
 #include "ntpsim/plan/domain_partition.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "ntpsim/core/invariant.h"
+
+#include "errors.h"
 
 namespace ntpsim::plan {
 namespace {
@@ -19,6 +25,37 @@ std::vector<ReducedDegree> in_proportion(std::span<const int> degrees, int tp_de
     reduced.push_back({degree, static_cast<double>(degree) / static_cast<double>(tp_degree)});
   }
   return reduced;
+}
+
+std::string text(double value) {
+  std::array<char, 32> digits{};
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
+Diagnostics errors_of(int domain_size, int tp_degree, std::span<const ReducedDegree> reduced) {
+  Diagnostics errors;
+  const bool some = check_range(errors, "domain_size", domain_size, 1, kMaxDomainSize);
+  const int most = some ? domain_size : kMaxDomainSize;
+  const bool fits = check_range(errors, "tp_degree", tp_degree, 1, most, some ? "the domain_size" : "");
+  if (!fits) tp_degree = most;
+  ReducedDegree last = {tp_degree, 1};
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    const std::string name = "reduced degree " + std::to_string(i);
+    const auto& [degree, value] = reduced[i];
+    if (degree >= 1 && degree < last.degree) {
+      last.degree = degree;
+    } else {
+      add_error(errors, name + ": found " + std::to_string(degree) +
+                            ", expected at least 1 and less than the degree before it, " +
+                            std::to_string(last.degree));
+    }
+    if (value >= 0 && value <= last.value) {
+      last.value = value;
+    } else {
+      add_error(errors, name + ": found a value of " + text(value) + ", expected 0 to " + text(last.value));
+    }
+  }
+  return errors;
 }
 
 /// What some groups are worth together.
@@ -105,5 +142,21 @@ DomainPartition::DomainPartition(int domain_size, int tp_degree, std::span<const
 
 DomainPartition::DomainPartition(int domain_size, int tp_degree, std::span<const int> reduced_degrees)
     : DomainPartition(domain_size, tp_degree, in_proportion(reduced_degrees, tp_degree)) {}
+
+Result<DomainPartition> DomainPartition::make(int domain_size, int tp_degree,
+                                              std::span<const ReducedDegree> reduced) {
+  Diagnostics errors = errors_of(domain_size, tp_degree, reduced);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return DomainPartition(domain_size, tp_degree, reduced);
+}
+
+Result<DomainPartition> DomainPartition::make(int domain_size, int tp_degree,
+                                              std::span<const int> reduced_degrees) {
+  std::vector<ReducedDegree> reduced;
+  for (const int degree : reduced_degrees) reduced.push_back({degree, 0});
+  Diagnostics errors = errors_of(domain_size, tp_degree, reduced);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return DomainPartition(domain_size, tp_degree, reduced_degrees);
+}
 
 }  // namespace ntpsim::plan

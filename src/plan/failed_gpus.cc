@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -10,6 +11,8 @@
 #include <utility>
 
 #include "ntpsim/core/invariant.h"
+
+#include "errors.h"
 
 namespace ntpsim::plan {
 namespace {
@@ -73,6 +76,16 @@ std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc() ? value : std::numeric_limits<std::int64_t>::max();
+}
+
+void check_slots(Diagnostics& errors, const std::string& domain, std::vector<int>& slots, int domain_size) {
+  std::ranges::sort(slots);
+  for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
+    check_range(errors, domain + " failed GPU", *slot, 0, domain_size - 1);
+    if (slot == slots.begin() || *slot != *std::prev(slot)) continue;
+    add_error(errors, domain + " failed GPU " + std::to_string(*slot) +
+                          ": found more than once, expected each GPU once");
+  }
 }
 
 class Parser {
@@ -194,6 +207,25 @@ FailedGpus::FailedGpus(std::int64_t domains, int domain_size, std::vector<Failed
   }
 }
 
+Result<FailedGpus> FailedGpus::make(std::int64_t domains, int domain_size, std::vector<FailedDomain> failed) {
+  Diagnostics errors;
+  check_cluster(errors, domains, domain_size);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  std::ranges::sort(failed, {}, &FailedDomain::domain);
+  const FailedDomain* last = nullptr;
+  for (FailedDomain& entry : failed) {
+    check_range(errors, "failed domain", entry.domain, 0, domains - 1);
+    const std::string name = "domain " + std::to_string(entry.domain);
+    if (last != nullptr && last->domain == entry.domain) {
+      add_error(errors, name + ": found more than once, expected all its GPUs together");
+    }
+    last = &entry;
+    check_slots(errors, name, entry.slots, domain_size);
+  }
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return FailedGpus(domains, domain_size, std::move(failed));
+}
+
 std::span<const int> FailedGpus::slots(std::int64_t domain) const {
   invariant(domain >= 0 && domain < domains_, "domain within the cluster");
   const auto found = std::ranges::lower_bound(failed_, domain, {}, &FailedDomain::domain);
@@ -203,6 +235,9 @@ std::span<const int> FailedGpus::slots(std::int64_t domain) const {
 
 Result<FailedGpus> parse_failed_gpus(std::string_view text, std::int64_t domains, int domain_size) {
   invariant(domains >= 1 && domain_size >= 1, "a cluster has domains of GPUs");
+  Diagnostics errors;
+  check_cluster(errors, domains, domain_size);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
   return Parser(domains, domain_size).parse(text);
 }
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
+#include <utility>
 
 #include "ntpsim/core/invariant.h"
+
+#include "errors.h"
 
 namespace ntpsim::plan {
 
@@ -12,6 +16,20 @@ HeadCut::HeadCut(std::int64_t query_heads, std::int64_t kv_groups, int full_degr
   invariant(kv_groups >= 1 && query_heads % kv_groups == 0, "KV groups divide the query heads");
   invariant(full_degree >= 1, "a TP group has a rank");
   if (groups == heads) copies_groups = false;  // a head has its own keys and values
+}
+
+Result<HeadCut> HeadCut::make(std::int64_t heads, std::int64_t groups, int full_degree) {
+  Diagnostics errors;
+  const bool some = check_range(errors, "heads", heads, 1, kMaxHeads);
+  const bool fits =
+      check_range(errors, "groups", groups, 1, some ? heads : kMaxHeads, some ? "the heads" : "");
+  if (some && fits && heads % groups != 0) {
+    add_error(errors, "groups: found " + std::to_string(groups) + ", expected a divisor of the " +
+                          std::to_string(heads) + " heads");
+  }
+  check_range(errors, "full_degree", full_degree, 1, kMaxDegree);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return HeadCut(heads, groups, full_degree);
 }
 
 GroupCopies::GroupCopies(const ShardLayout& heads, std::int64_t heads_per_group)

@@ -5,10 +5,13 @@
 #include <iterator>
 #include <numeric>
 #include <ranges>
+#include <string>
 #include <utility>
 
 #include "ntpsim/core/invariant.h"
 #include "ntpsim/plan/replica_assignment.h"
+
+#include "errors.h"
 
 namespace ntpsim::plan {
 namespace {
@@ -200,6 +203,27 @@ PlacedReplica make_replica(std::span<PlacedGroup> groups, int cp, std::vector<Id
   return replica;
 }
 
+Diagnostics errors_of(const FailedGpus& failed, const DomainPartition& partition, const JobShape& shape) {
+  Diagnostics errors;
+  check_cluster(errors, failed.domains(), failed.domain_size());
+  const auto check_same = [&errors](std::string_view name, int found, int expected) {
+    if (found == expected) return true;
+    add_error(errors, std::string(name) + ": found " + std::to_string(found) + ", expected " +
+                          std::to_string(expected) + " as in the partition");
+    return false;
+  };
+  check_same("domain_size", failed.domain_size(), partition.domain_size());
+  check_same("shape.tp", shape.tp, partition.tp_degree());
+  const bool known = !errors.has_errors();
+  const bool slices = check_range(errors, "shape.cp", shape.cp, 1);
+  const bool stages = check_range(errors, "shape.pp", shape.pp, 1);
+  check_range(errors, "shape.dp", shape.dp, 1);
+  if (!known || !slices || !stages) return errors;
+  const std::int64_t groups = failed.domains() * partition.groups_when_healthy();
+  check_range(errors, "shape.cp * shape.pp", std::int64_t{shape.cp} * shape.pp, 1, groups, kGroupsOfCluster);
+  return errors;
+}
+
 // For each sync position, the ranks that stand there in these TP groups.
 void add_by_position(RankGroups& groups, std::span<const PlacedGroup* const> peers) {
   const std::size_t begin = groups.size();
@@ -232,6 +256,13 @@ RankPlacement::RankPlacement(FailedGpus failed, const DomainPartition& partition
   std::ranges::stable_sort(replicas_, {}, &PlacedReplica::degree);
   number_ranks();
   list_idle(groups.subspan(at(count * per_replica)), unequal);
+}
+
+Result<RankPlacement> RankPlacement::make(FailedGpus failed, const DomainPartition& partition,
+                                          const JobShape& shape) {
+  Diagnostics errors = errors_of(failed, partition, shape);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return RankPlacement(std::move(failed), partition, shape);
 }
 
 void RankPlacement::number_ranks() {

@@ -7,6 +7,8 @@
 
 #include "ntpsim/core/invariant.h"
 
+#include "errors.h"
+
 namespace ntpsim::plan {
 namespace {
 
@@ -36,6 +38,20 @@ ReplicaAssignment::ReplicaAssignment(std::span<const DomainPartition> cuts, std:
   bucket_begin_[at(full)] = 0;
   bucket_size_[at(full)] = static_cast<Index>(domains);
   count_groups(full, domains);
+}
+
+Result<ReplicaAssignment> ReplicaAssignment::make(const DomainPartition& cut, std::int64_t domains,
+                                                  std::int64_t groups_per_replica) {
+  Diagnostics errors;
+  check_cluster(errors, domains, cut.domain_size());
+  if (errors.has_errors()) {
+    check_range(errors, "groups_per_replica", groups_per_replica, 1);
+  } else {
+    check_range(errors, "groups_per_replica", groups_per_replica, 1, domains * cut.groups_when_healthy(),
+                kGroupsOfCluster);
+  }
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return ReplicaAssignment(cut, domains, groups_per_replica);
 }
 
 void ReplicaAssignment::count_groups(int healthy, std::int64_t sign) {
@@ -110,6 +126,8 @@ std::int64_t ReplicaAssignment::groups_before(Index domain, int degree,
 }
 
 int ReplicaAssignment::active_gpus(std::int64_t domain, std::int64_t active_groups, std::size_t cut) const {
+  invariant(domain >= 0 && domain < domains(), "domain within the cluster");
+  invariant(active_groups >= 0, "no fewer than zero groups are active");
   const DomainPartition& partition = cuts_[cut].partition;
   const auto index = static_cast<Index>(domain);
   std::int64_t left = active_groups;  // of the active groups, those of the degree at hand or lower

@@ -6,6 +6,8 @@
 
 #include "ntpsim/core/invariant.h"
 
+#include "errors.h"
+
 namespace ntpsim::plan {
 namespace {
 
@@ -18,18 +20,23 @@ std::string text(const OwnedRange& range) {
          ") of rank " + std::to_string(range.rank);
 }
 
-Diagnostics errors_of(std::int64_t units, int degree, const std::vector<OwnedRange>& sorted) {
+Diagnostics errors_of(std::int64_t units, int degree) {
   Diagnostics errors;
-  const auto error = [&errors](std::string message) { errors.error("", "", std::move(message)); };
-  if (units < 0) error("layout: found " + std::to_string(units) + " units, expected none or more");
-  if (degree < 1) error("layout: found degree " + std::to_string(degree) + ", expected at least 1");
+  check_range(errors, "units", units, 0, kMaxUnits);
+  check_range(errors, "degree", degree, 1, kMaxDegree);
+  return errors;
+}
+
+Diagnostics errors_of(std::int64_t units, int degree, const std::vector<OwnedRange>& sorted) {
+  Diagnostics errors = errors_of(units, degree);
   if (errors.has_errors()) return errors;
+  const auto error = [&errors](std::string message) { add_error(errors, std::move(message)); };
   std::int64_t next = 0;
   for (const OwnedRange& range : sorted) {
     if (range.rank < 0 || range.rank >= degree) {
       error(text(range) + ": expected a rank from 0 to " + std::to_string(degree - 1));
     }
-    if (range.units.size() <= 0 || range.units.begin < 0 || range.units.end > units) {
+    if (range.units.begin < 0 || range.units.begin >= range.units.end || range.units.end > units) {
       error(text(range) + ": expected a range that is not empty, within [0, " + std::to_string(units) + ")");
       continue;
     }
@@ -89,6 +96,12 @@ ShardLayout::ShardLayout(std::int64_t units, int degree, std::vector<OwnedRange>
   sort_by_units(ranges_);
   merge_neighbours(ranges_);
   index_by_rank();
+}
+
+Result<ShardLayout> ShardLayout::make(std::int64_t units, int degree) {
+  Diagnostics errors = errors_of(units, degree);
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return ShardLayout(units, degree);
 }
 
 Result<ShardLayout> ShardLayout::from_ranges(std::int64_t units, int degree, std::vector<OwnedRange> ranges) {

@@ -12,6 +12,8 @@
 
 #include "ntpsim/core/invariant.h"
 
+#include "errors.h"
+
 namespace ntpsim::plan {
 namespace {
 
@@ -41,7 +43,7 @@ bool is_within(const UnitRange& range, std::int64_t size) {
 
 Diagnostics errors_of(std::int64_t size, const std::vector<OwnedRange>& sorted) {
   Diagnostics errors;
-  const auto error = [&errors](std::string message) { errors.error("", "", std::move(message)); };
+  const auto error = [&errors](std::string message) { add_error(errors, std::move(message)); };
   if (size < 0) {
     error("placement: found size " + std::to_string(size) + ", expected none or more");
     return errors;
@@ -73,11 +75,10 @@ Diagnostics errors_of(std::int64_t size, const std::vector<OwnedRange>& sorted) 
 Diagnostics scale_errors(std::int64_t units, std::int64_t unit_elements) {
   Diagnostics errors;
   if (unit_elements < 1) {
-    errors.error("", "", "found " + std::to_string(unit_elements) + " elements a unit, expected at least 1");
+    add_error(errors, "found " + std::to_string(unit_elements) + " elements a unit, expected at least 1");
   } else if (units > kMost / unit_elements) {
-    errors.error("", "",
-                 std::to_string(units) + " units of " + std::to_string(unit_elements) +
-                     " elements: expected at most " + std::to_string(kMost) + " elements");
+    add_error(errors, std::to_string(units) + " units of " + std::to_string(unit_elements) +
+                          " elements: expected at most " + std::to_string(kMost) + " elements");
   }
   return errors;
 }
@@ -88,9 +89,8 @@ UnitRange scaled(const UnitRange& units, std::int64_t unit_elements) {
 
 void check_ranks(Diagnostics& errors, std::size_t list, const std::vector<int>& ranks, int degree) {
   if (ranks.size() == at(degree)) return;
-  errors.error("", "",
-               "rank list " + std::to_string(list) + ": found " + std::to_string(ranks.size()) +
-                   " ranks, expected one for each of " + std::to_string(degree));
+  add_error(errors, "rank list " + std::to_string(list) + ": found " + std::to_string(ranks.size()) +
+                        " ranks, expected one for each of " + std::to_string(degree));
 }
 
 void append_replica(std::vector<OwnedRange>& ranges, const ShardLayout& layout, const std::vector<int>& ranks,
@@ -683,7 +683,7 @@ Placement Placement::without(std::span<const int> ranks) const {
 Result<Placement> replicated(std::span<const ReplicaShards> replicas, std::int64_t unit_elements) {
   Diagnostics errors;
   if (replicas.empty()) {
-    errors.error("", "", "found no replica, expected at least one");
+    add_error(errors, "found no replica, expected at least one");
     return tl::unexpected(std::move(errors));
   }
   const std::int64_t units = replicas.front().layout.units();
@@ -692,9 +692,8 @@ Result<Placement> replicated(std::span<const ReplicaShards> replicas, std::int64
     const ShardLayout& layout = replicas[r].layout;
     check_ranks(errors, r, replicas[r].ranks, layout.degree());
     if (layout.units() == units) continue;
-    errors.error("", "",
-                 "replica " + std::to_string(r) + ": found " + std::to_string(layout.units()) +
-                     " units, expected " + std::to_string(units) + " as in the first replica");
+    add_error(errors, "replica " + std::to_string(r) + ": found " + std::to_string(layout.units()) +
+                          " units, expected " + std::to_string(units) + " as in the first replica");
   }
   if (errors.has_errors()) return tl::unexpected(std::move(errors));
   std::vector<OwnedRange> ranges;
@@ -725,6 +724,22 @@ Result<Placement> distributed_optimizer(const ShardLayout& sync, std::span<const
     append_pieces(ranges, sync.ranges_of(position), ranks, position, unit_elements);
   }
   return Placement::from_ranges(sync.units() * unit_elements, std::move(ranges));
+}
+
+Result<MovePlan> MovePlan::make(const Placement& have, const Placement& want, const MoveOptions& options) {
+  Diagnostics errors;
+  if (have.size() != want.size()) {
+    add_error(errors, "want: found a placement of " + std::to_string(want.size()) + " indices, expected " +
+                          std::to_string(have.size()) + " as in the one to move from");
+  }
+  for (const Placement* placement : {&have, &want}) {
+    if (covers(options.domain_of, *placement)) continue;
+    add_error(errors, "domain_of: found domains of " + std::to_string(options.domain_of.size()) +
+                          " ranks, expected one of rank " + std::to_string(placement->ranges().back().rank) +
+                          " too");
+  }
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return plan_moves(have, want, options);
 }
 
 MovePlan plan_moves(const Placement& have, const Placement& want, const MoveOptions& options) {

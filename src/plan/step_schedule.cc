@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -13,7 +14,8 @@ namespace {
 using Indexes = std::vector<std::size_t>;
 
 constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostChunks = 200'000;  // their ops take a few hundred megabytes
+constexpr std::int64_t kMostChunks = 200'000;              // their ops take a few hundred megabytes
+constexpr std::int64_t kMostWork = std::int64_t{1} << 28;  // chunks and tensors times degree: some seconds
 
 struct Kind {
   std::string_view name;
@@ -163,6 +165,9 @@ class Check {
     if (chunks >= kMostChunks) {
       error("chunk_bytes " + std::to_string(options_.chunk_bytes) + " makes " + std::to_string(kMostChunks) +
             " chunks or more, expected larger ones");
+    } else if (const std::int64_t items = chunks + std::ssize(pass_.tensors); items > kMostWork / ranks) {
+      error("found " + std::to_string(items) + " tensors and chunks in groups of degree " +
+            std::to_string(ranks) + ", expected at most " + std::to_string(kMostWork / ranks));
     }
   }
 

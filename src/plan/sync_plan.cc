@@ -7,6 +7,7 @@
 
 #include "ntpsim/core/invariant.h"
 
+#include "errors.h"
 #include "layout_builder.h"
 
 namespace ntpsim::plan {
@@ -72,9 +73,9 @@ ShardLayout compute_layout(const ShardLayout& sync, int compute_degree) {
 
 SyncTraffic sync_traffic(std::int64_t units, int compute_degree, int sync_degree) {
   require_degrees(compute_degree, sync_degree);
-  const std::int64_t on_extra =
-      std::max<std::int64_t>(0, units - sync_degree * max_units(units, compute_degree));
-  if (on_extra == 0) return {};
+  const std::int64_t most = max_units(units, compute_degree);
+  if (most >= max_units(units, sync_degree)) return {};
+  const std::int64_t on_extra = units - sync_degree * most;
   return {.max_sent = max_units(on_extra, compute_degree - sync_degree),
           .max_received = max_units(on_extra, sync_degree),
           .total = on_extra};
@@ -107,6 +108,19 @@ SyncPlan::SyncPlan(std::int64_t units, int full_degree, int compute_degree, int 
   require_degrees(full_degree, compute_degree);
 }
 
+Result<SyncPlan> SyncPlan::make(std::int64_t units, int full_degree, int compute_degree, int sync_degree) {
+  Diagnostics errors;
+  check_range(errors, "units", units, 0, kMaxUnits);
+  const bool full = check_range(errors, "full_degree", full_degree, 1, kMaxDegree);
+  const int most = full ? full_degree : kMaxDegree;
+  const bool compute =
+      check_range(errors, "compute_degree", compute_degree, 1, most, full ? "the full_degree" : "");
+  check_range(errors, "sync_degree", sync_degree, 1, compute ? compute_degree : most,
+              compute ? "the compute_degree" : "");
+  if (errors.has_errors()) return tl::unexpected(std::move(errors));
+  return SyncPlan(units, full_degree, compute_degree, sync_degree);
+}
+
 int sync_degree_of(std::span<const int> degrees) {
   invariant(!degrees.empty(), "a job has TP groups");
   return std::ranges::min(degrees);
@@ -117,7 +131,7 @@ std::int64_t gpus_idled_by_parity(std::span<const int> degrees, int full_degree)
   std::int64_t idled = 0;
   for (const int degree : degrees) {
     invariant(degree <= full_degree, "no group is larger than a healthy one");
-    if (degree < full_degree) idled += degree - worst;
+    if (degree < full_degree) idled += std::int64_t{degree} - worst;
   }
   return idled;
 }

@@ -11,6 +11,7 @@
 #include "ntpsim/sim/policy.h"
 #include "ntpsim/sim/policy_table.h"
 
+#include "draw.h"
 #include "specs.h"
 
 namespace {
@@ -22,10 +23,6 @@ using ntpsim::sim::ClusterSpec;
 using ntpsim::sim::JobConfiguration;
 using ntpsim::sim::JobSpec;
 using ntpsim::sim::PolicySpec;
-
-std::int64_t draw(RandomStream& random, std::int64_t low, std::int64_t high) {
-  return low + static_cast<std::int64_t>(random.next_index(static_cast<std::uint64_t>(high - low + 1)));
-}
 
 struct Instance {
   ClusterSpec cluster;

@@ -16,6 +16,8 @@
 #include "ntpsim/core/random.h"
 #include "ntpsim/plan/replica_assignment.h"
 
+#include "draw.h"
+
 namespace {
 
 using ntpsim::RandomStream;
@@ -35,11 +37,8 @@ using ntpsim::plan::RankPlace;
 using ntpsim::plan::RankPlacement;
 using ntpsim::plan::ReplicaAssignment;
 using ntpsim::plan::ReplicaRun;
+using ntpsim::testing::draw;
 using Gpu = std::pair<std::int64_t, int>;  // domain, slot
-
-int draw(RandomStream& random, int low, int high) {
-  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(high - low) + 1));
-}
 
 struct Instance {
   FailedGpus failed;

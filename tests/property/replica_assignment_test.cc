@@ -12,6 +12,8 @@
 
 #include "ntpsim/core/random.h"
 
+#include "draw.h"
+
 namespace {
 
 using ntpsim::RandomStream;
@@ -19,6 +21,7 @@ using ntpsim::plan::DomainPartition;
 using ntpsim::plan::GroupRun;
 using ntpsim::plan::ReplicaAssignment;
 using ntpsim::plan::ReplicaRun;
+using ntpsim::testing::draw;
 
 constexpr std::int64_t kAll = 1'000'000;
 
@@ -29,11 +32,6 @@ struct Instance {
   std::int64_t domains = 1;
   std::int64_t groups_per_replica = 1;
 };
-
-int draw(RandomStream& random, int low, int high) {
-  const int choices = high - low + 1;
-  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(choices)));
-}
 
 Instance random_instance(RandomStream& random, int most_domains, int most_groups_per_replica) {
   Instance instance;

@@ -14,6 +14,8 @@
 
 #include "ntpsim/core/random.h"
 
+#include "draw.h"
+
 namespace {
 
 using ntpsim::RandomStream;
@@ -29,16 +31,12 @@ using ntpsim::plan::ShardLayout;
 using ntpsim::plan::Transfer;
 using ntpsim::plan::UnitRange;
 using ntpsim::plan::WantedRange;
+using ntpsim::testing::draw;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
-}
-
-int draw(RandomStream& random, int low, int high) {
-  const int choices = high - low + 1;
-  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(choices)));
 }
 
 // Which index is held (or wanted) by which rank: matrix[rank][index].

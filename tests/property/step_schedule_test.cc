@@ -13,17 +13,17 @@
 
 #include "ntpsim/core/random.h"
 
+#include "draw.h"
+
 namespace ntpsim::plan {
 namespace {
+
+using testing::draw;
 
 constexpr std::size_t kStreams = 8;
 
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
-}
-
-std::int64_t draw(RandomStream& random, std::int64_t low, std::int64_t high) {
-  return low + static_cast<std::int64_t>(random.next_index(static_cast<std::uint64_t>(high - low + 1)));
 }
 
 struct Instance {

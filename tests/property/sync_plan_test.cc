@@ -12,14 +12,14 @@
 
 #include "ntpsim/core/random.h"
 
+#include "draw.h"
+
 namespace ntpsim::plan {
 namespace {
 
-constexpr int kJobs = 50'000;  // each has one to five degrees: over 100,000 plans
+using testing::draw;
 
-int draw(RandomStream& random, int low, int high) {
-  return low + static_cast<int>(random.next_index(static_cast<std::uint64_t>(high - low + 1)));
-}
+constexpr int kJobs = 50'000;  // each has one to five degrees: over 100,000 plans
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

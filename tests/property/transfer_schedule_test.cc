@@ -10,6 +10,8 @@
 
 #include "ntpsim/core/random.h"
 
+#include "draw.h"
+
 namespace {
 
 using ntpsim::RandomStream;
@@ -24,10 +26,7 @@ using ntpsim::plan::Rounds;
 using ntpsim::plan::Traffic;
 using ntpsim::plan::weighted_rounds;
 using ntpsim::plan::WeightedOptions;
-
-std::int64_t draw(RandomStream& random, std::int64_t low, std::int64_t high) {
-  return low + static_cast<std::int64_t>(random.next_index(static_cast<std::uint64_t>(high - low + 1)));
-}
+using ntpsim::testing::draw;
 
 int draw_int(RandomStream& random, int low, int high) {
   return static_cast<int>(draw(random, low, high));

@@ -1,5 +1,7 @@
 #include "ntpsim/plan/domain_partition.h"
 
+#include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -113,6 +115,31 @@ TEST_CASE("values that rise as degrees fall, and degrees out of order, break an 
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{6, 0.5}, {7, 0.5}}); }));
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{8, 0.5}}); }));
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(7, 8); }));
+}
+
+template <class T>
+std::vector<std::string> messages(const ntpsim::Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  using Reduced = std::vector<ReducedDegree>;
+  using Texts = std::vector<std::string>;
+  const std::vector<int> degrees = {31, 30};
+  CHECK(DomainPartition::make(32, 32, degrees).value().same_groups({32, 32, degrees}));
+  CHECK(messages(DomainPartition::make(0, 8)) == Texts{"domain_size: found 0, expected 1 to 4096"});
+  CHECK(messages(DomainPartition::make(7, 8)) ==
+        Texts{"tp_degree: found 8, expected 1 to 7, the domain_size"});
+  CHECK(messages(DomainPartition::make(8, 8, std::vector{7, 7, 0})) ==
+        Texts{"reduced degree 1: found 7, expected at least 1 and less than the degree before it, 7",
+              "reduced degree 2: found 0, expected at least 1 and less than the degree before it, 7"});
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(messages(DomainPartition::make(8, 8, Reduced{{7, 0.5}, {6, 0.6}, {5, kNan}})) ==
+        Texts{"reduced degree 1: found a value of 0.6, expected 0 to 0.5",
+              "reduced degree 2: found a value of nan, expected 0 to 0.5"});
 }
 
 }  // namespace

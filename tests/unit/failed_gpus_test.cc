@@ -174,4 +174,25 @@ TEST_CASE("contracts") {
   CHECK(aborts([] { (void)parse_failed_gpus("", 0, 8); }));
 }
 
+template <class T>
+std::vector<std::string> messages(const ntpsim::Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  CHECK(FailedGpus::make(4, 8, {{3, {7, 4}}, {1, {0}}}).value() == FailedGpus(4, 8, {{1, {0}}, {3, {4, 7}}}));
+  CHECK(messages(FailedGpus::make(0, 5000)) ==
+        Texts{"domains: found 0, expected 1 to 33554432", "domain_size: found 5000, expected 1 to 4096"});
+  CHECK(messages(FailedGpus::make(4, 8, {{4, {0}}, {1, {8, 2, 2}}, {1, {3}}})) ==
+        Texts{"domain 1 failed GPU 2: found more than once, expected each GPU once",
+              "domain 1 failed GPU: found 8, expected 0 to 7",
+              "domain 1: found more than once, expected all its GPUs together",
+              "failed domain: found 4, expected 0 to 3"});
+  const auto parsed = parse_failed_gpus("domain 0: all", 1'000'000, 4096);
+  CHECK(messages(parsed) == Texts{"domains * domain_size: found 4096000000, expected 1 to 33554432"});
+}
+
 }  // namespace

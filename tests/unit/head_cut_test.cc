@@ -1,5 +1,6 @@
 #include "ntpsim/plan/head_cut.h"
 
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -101,6 +102,25 @@ TEST_CASE("groups that do not divide the heads break an invariant") {
   CHECK(testing::aborts([] { (void)HeadCut(10, 4, 2); }));
   CHECK(testing::aborts([] { (void)HeadCut(10, 0, 2); }));
   CHECK(testing::aborts([] { (void)GroupCopies(ShardLayout(10, 2), 4); }));
+}
+
+template <class T>
+std::vector<std::string> messages(const Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  CHECK(HeadCut::make(128, 8, 32).value().copies_groups);
+  CHECK(messages(HeadCut::make(10, 4, 0)) ==
+        std::vector<std::string>{"groups: found 4, expected a divisor of the 10 heads",
+                                 "full_degree: found 0, expected 1 to 1048576"});
+  CHECK(messages(HeadCut::make(8, 16, 8)) ==
+        std::vector<std::string>{"groups: found 16, expected 1 to 8, the heads"});
+  CHECK(messages(HeadCut::make(-8, 4, 8)) ==
+        std::vector<std::string>{"heads: found -8, expected 1 to 1048576"});
 }
 
 }  // namespace

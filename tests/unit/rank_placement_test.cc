@@ -1,5 +1,6 @@
 #include "ntpsim/plan/rank_placement.h"
 
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -306,6 +307,28 @@ TEST_CASE("contracts") {
   CHECK(aborts([&] { (void)placement.group(2, 0, 0); }));
   CHECK(aborts([&] { (void)placement.group(0, 1, 0); }));
   CHECK(aborts([&] { (void)placement.group(0, 0, -1); }));
+}
+
+template <class T>
+std::vector<std::string> messages(const ntpsim::Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  using Texts = std::vector<std::string>;
+  const DomainPartition partition(8, 4);
+  const JobShape shape{.tp = 4, .cp = 1, .pp = 2, .dp = 2};
+  CHECK(RankPlacement::make(FailedGpus(2, 8), partition, shape).value() ==
+        RankPlacement(FailedGpus(2, 8), partition, shape));
+  CHECK(messages(RankPlacement::make(FailedGpus(2, 16), partition, {.tp = 8, .cp = 0, .pp = 1, .dp = 0})) ==
+        Texts{"domain_size: found 16, expected 8 as in the partition",
+              "shape.tp: found 8, expected 4 as in the partition", "shape.cp: found 0, expected at least 1",
+              "shape.dp: found 0, expected at least 1"});
+  CHECK(messages(RankPlacement::make(FailedGpus(2, 8), partition, {.tp = 4, .cp = 3, .pp = 2, .dp = 1})) ==
+        Texts{"shape.cp * shape.pp: found 6, expected 1 to 4, the TP groups of the healthy cluster"});
 }
 
 }  // namespace

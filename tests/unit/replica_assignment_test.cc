@@ -1,8 +1,11 @@
 #include "ntpsim/plan/replica_assignment.h"
 
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "aborts.h"
 
 namespace {
 
@@ -80,6 +83,32 @@ TEST_CASE("groups of a hurt domain are ranked by their own degree") {
   CHECK(assignment.active_gpus(0, 4) == 0);
   CHECK(assignment.active_gpus(0, 5) == 31);
   CHECK(assignment.active_gpus(0, 6) == 62);
+}
+
+template <class T>
+std::vector<std::string> messages(const ntpsim::Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  using Texts = std::vector<std::string>;
+  CHECK(ReplicaAssignment::make({32, 32}, 16, 8).value().replicas(kAll) == Replicas{{32, 2}});
+  CHECK(
+      messages(ReplicaAssignment::make({32, 32}, 0, 0)) ==
+      Texts{"domains: found 0, expected 1 to 33554432", "groups_per_replica: found 0, expected at least 1"});
+  CHECK(messages(ReplicaAssignment::make({32, 32}, 2'000'000, 1)) ==
+        Texts{"domains * domain_size: found 64000000, expected 1 to 33554432"});
+  CHECK(messages(ReplicaAssignment::make({64, 32}, 4, 9)) ==
+        Texts{"groups_per_replica: found 9, expected 1 to 8, the TP groups of the healthy cluster"});
+}
+
+TEST_CASE("contracts of a query") {
+  const ReplicaAssignment assignment({32, 32}, 16, 8);
+  CHECK(ntpsim::testing::aborts([&] { (void)assignment.active_gpus(16, 8); }));
+  CHECK(ntpsim::testing::aborts([&] { (void)assignment.active_gpus(0, -1); }));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -152,8 +153,30 @@ TEST_CASE("what is wrong with ranges is said, all of it") {
   CHECK(errors(10, 2, {owned(0, 4, 0), owned(5, 10, 1)}) ==
         std::vector<std::string>{"units [4, 5) have no owner"});
   CHECK(errors(3, 1, {}) == std::vector<std::string>{"units [0, 3) have no owner"});
-  CHECK(errors(-1, 0, {}) == std::vector<std::string>{"layout: found -1 units, expected none or more",
-                                                      "layout: found degree 0, expected at least 1"});
+  CHECK(errors(-1, 0, {}) == std::vector<std::string>{"units: found -1, expected 0 to 4611686018427387904",
+                                                      "degree: found 0, expected 1 to 1048576"});
+}
+
+TEST_CASE("ranges of any numbers are looked at without overflow") {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK(errors(4, 1, {owned(kLeast, kMost, 0)}).size() == 2);
+  CHECK(errors(4, 1, {owned(kMost, kLeast, 0)}).size() == 2);
+}
+
+template <class T>
+std::vector<std::string> messages(const Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  CHECK(ShardLayout::make(128, 30).value() == ShardLayout(128, 30));
+  CHECK(messages(ShardLayout::make(-1, 2'000'000)) ==
+        std::vector<std::string>{"units: found -1, expected 0 to 4611686018427387904",
+                                 "degree: found 2000000, expected 1 to 1048576"});
 }
 
 }  // namespace

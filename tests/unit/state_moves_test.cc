@@ -314,5 +314,16 @@ TEST_CASE("placements of different tensors and ranks without a domain break an i
   CHECK(testing::aborts([&] { (void)plan_moves(placement(4, {}), four, options); }));
 }
 
+TEST_CASE("moves of arguments that may be wrong") {
+  const Placement four = placement(4, {{{0, 4}, 3}});
+  CHECK(MovePlan::make(four, four).value() == plan_moves(four, four));
+  const std::vector<int> domain_of = {0, 0};
+  const MoveOptions options{.checkpoint_available = false, .domain_of = domain_of};
+  CHECK(
+      messages(MovePlan::make(four, placement(5, {}), options)) ==
+      std::vector<std::string>{"want: found a placement of 5 indices, expected 4 as in the one to move from",
+                               "domain_of: found domains of 2 ranks, expected one of rank 3 too"});
+}
+
 }  // namespace
 }  // namespace ntpsim::plan

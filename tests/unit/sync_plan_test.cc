@@ -1,6 +1,8 @@
 #include "ntpsim/plan/sync_plan.h"
 
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -119,6 +121,31 @@ TEST_CASE("degrees out of order break an invariant") {
   CHECK(testing::aborts([] { (void)sync_traffic(8, 4, 5); }));
   CHECK(testing::aborts([] { (void)sync_degree_of({}); }));
   CHECK(testing::aborts([] { (void)gpus_idled_by_parity(std::vector{5}, 4); }));
+}
+
+template <class T>
+std::vector<std::string> messages(const Result<T>& result) {
+  std::vector<std::string> found;
+  REQUIRE_FALSE(result.has_value());
+  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
+  return found;
+}
+
+TEST_CASE("arguments that may be wrong") {
+  CHECK(SyncPlan::make(128, 32, 31, 30).value() == SyncPlan(128, 32, 31, 30));
+  CHECK(messages(SyncPlan::make(-1, 32, 33, 0)) ==
+        std::vector<std::string>{"units: found -1, expected 0 to 4611686018427387904",
+                                 "compute_degree: found 33, expected 1 to 32, the full_degree",
+                                 "sync_degree: found 0, expected 1 to 32"});
+  CHECK(messages(SyncPlan::make(128, 32, 30, 31)) ==
+        std::vector<std::string>{"sync_degree: found 31, expected 1 to 30, the compute_degree"});
+}
+
+TEST_CASE("the largest tensor and degree do not overflow") {
+  const SyncPlan plan = SyncPlan::make(kMaxUnits, kMaxDegree, kMaxDegree, kMaxDegree - 1).value();
+  CHECK(plan.objective() == plan.lower_bound());
+  CHECK(sync_traffic(std::numeric_limits<std::int64_t>::max(), 7, 6).total ==
+        std::numeric_limits<std::int64_t>::max() / 7);  // 7 divides 2^63 - 1
 }
 
 }  // namespace

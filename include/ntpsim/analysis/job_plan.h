@@ -8,6 +8,7 @@
 #include "ntpsim/analysis/state_change.h"
 #include "ntpsim/analysis/tensor_plan.h"
 #include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/domain_partition.h"
 #include "ntpsim/plan/failed_gpus.h"
 #include "ntpsim/plan/rank_placement.h"
 #include "ntpsim/scenario/scenario.h"
@@ -24,8 +25,8 @@ struct JobPlan {
   std::int64_t sequences = 0;          ///< a step, under this policy
   std::int64_t global_batch_size = 0;  ///< of the healthy job
   plan::RankPlacement placement;
-  TensorPlan tensors;                     ///< at the degrees that occur
-  std::vector<StateChange> state_change;  ///< from the whole job to this one, at once; none without failures
+  TensorPlan tensors;               ///< at the degrees that occur
+  plan::DomainPartition partition;  ///< how its domains are cut
 };
 
 /// The scenario's policy of this name or label; without one, the first that reduces TP degrees, else the
@@ -38,5 +39,10 @@ struct JobPlan {
 /// and the policy's spare domains.
 [[nodiscard]] Result<JobPlan> plan_job(const scenario::Scenario& scenario, const sim::PolicySpec& policy,
                                        const plan::FailedGpus& failed);
+
+/// What the whole job must move to become this one at once. Nothing without failures, nor on clusters of more
+/// than `kMostGpusOfStateChange` GPUs.
+[[nodiscard]] std::vector<StateChange> state_change_of(const scenario::Scenario& scenario,
+                                                       const JobPlan& plan);
 
 }  // namespace ntpsim::analysis

@@ -19,6 +19,9 @@ struct PlannedCut {
   std::int64_t units = 0;
   std::int64_t heads_per_group = 0;  ///< above 0: copies of KV groups, which follow the plan of their heads
   plan::SyncPlan plan;
+  /// Of copied KV groups: the chains along which gradients meet (plan/head_cut.h), and who holds what.
+  std::vector<plan::Transfer> chains;
+  std::vector<std::vector<plan::UnitRange>> held;  ///< by rank
   std::int64_t max_units_per_rank = 0;
   double load = 1;          ///< fullest rank over the mean
   std::int64_t moves = 0;   ///< transfers of a reshard, one way

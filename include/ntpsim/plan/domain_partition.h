@@ -4,6 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/limits.h"
+
 namespace ntpsim::plan {
 
 /// How many TP groups of one degree.
@@ -44,6 +47,12 @@ class DomainPartition {
   DomainPartition(int domain_size, int tp_degree, std::span<const ReducedDegree> reduced = {});
   /// The same for groups that are worth their share of a whole one's GPUs.
   DomainPartition(int domain_size, int tp_degree, std::span<const int> reduced_degrees);
+  /// The same for arguments that may be wrong. Errors: domain_size outside [1, kMaxDomainSize] and whatever
+  /// the constructors require.
+  [[nodiscard]] static Result<DomainPartition> make(int domain_size, int tp_degree,
+                                                    std::span<const ReducedDegree> reduced = {});
+  [[nodiscard]] static Result<DomainPartition> make(int domain_size, int tp_degree,
+                                                    std::span<const int> reduced_degrees);
 
   [[nodiscard]] int domain_size() const { return domain_size_; }
   [[nodiscard]] int tp_degree() const { return tp_degree_; }
@@ -54,6 +63,7 @@ class DomainPartition {
   [[nodiscard]] std::span<const ReducedDegree> reduced() const { return reduced_; }
 
   /// The groups of a domain with this many healthy GPUs, by descending degree; none with a count of zero.
+  /// REQUIRES: 0 <= healthy <= domain_size().
   [[nodiscard]] std::span<const GroupRun> groups(int healthy) const {
     return groups_[static_cast<std::size_t>(healthy)];
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/limits.h"
 
 namespace ntpsim::plan {
 
@@ -24,6 +25,10 @@ class FailedGpus {
   /// domain_size >= 1; every domain in [0, domains) and named once, every slot in [0, domain_size) and named
   /// once in its domain. O(n log n).
   FailedGpus(std::int64_t domains, int domain_size, std::vector<FailedDomain> failed = {});
+  /// The same for arguments that may be wrong. Errors: domain_size outside [1, kMaxDomainSize], a cluster of
+  /// more than kMaxGpus, and each domain and slot that is out of range or named more than once.
+  [[nodiscard]] static Result<FailedGpus> make(std::int64_t domains, int domain_size,
+                                               std::vector<FailedDomain> failed = {});
 
   [[nodiscard]] std::int64_t domains() const { return domains_; }
   [[nodiscard]] int domain_size() const { return domain_size_; }
@@ -50,7 +55,8 @@ class FailedGpus {
 
 /// Reads what a user types: "domain 3: gpu 4,7; domain 11: gpus 0-3; domain 12: all". Letter case and white
 /// space between words and numbers do not matter. Errors name the file "--failed" and say what was found and
-/// what was expected: words, numbers out of range, GPUs or domains named more than once, empty entries.
+/// what was expected: words, numbers out of range, GPUs or domains named more than once, empty entries. A
+/// cluster larger than `FailedGpus::make` accepts is an error without a file.
 /// O(length * domain_size). REQUIRES: domains >= 1, domain_size >= 1.
 [[nodiscard]] Result<FailedGpus> parse_failed_gpus(std::string_view text, std::int64_t domains,
                                                    int domain_size);

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/limits.h"
 #include "ntpsim/plan/reshard_plan.h"
 #include "ntpsim/plan/shard_layout.h"
 
@@ -23,6 +25,9 @@ struct HeadCut {
 
   /// REQUIRES: 1 <= groups, groups divides heads, full_degree >= 1.
   HeadCut(std::int64_t heads, std::int64_t groups, int full_degree);
+  /// The same for arguments that may be wrong. Errors: heads outside [1, kMaxHeads], groups outside
+  /// [1, heads] or no divisor of the heads, full_degree outside [1, kMaxDegree].
+  [[nodiscard]] static Result<HeadCut> make(std::int64_t heads, std::int64_t groups, int full_degree);
 
   [[nodiscard]] std::int64_t units() const { return copies_groups ? heads : groups; }
   [[nodiscard]] std::int64_t heads_per_group() const { return heads / groups; }

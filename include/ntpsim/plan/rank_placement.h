@@ -4,8 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "ntpsim/core/diagnostics.h"
 #include "ntpsim/plan/domain_partition.h"
 #include "ntpsim/plan/failed_gpus.h"
+#include "ntpsim/plan/limits.h"
 
 namespace ntpsim::plan {
 
@@ -104,6 +106,10 @@ class RankPlacement {
   /// REQUIRES: every degree of the shape >= 1; shape.tp is the TP degree of the partition; failed GPUs and
   /// partition have the same domain size. O(GPUs of the cluster).
   RankPlacement(FailedGpus failed, const DomainPartition& partition, const JobShape& shape);
+  /// The same for arguments that may be wrong. Errors: what the constructor requires, a cluster of more than
+  /// kMaxGpus, and replicas of more TP groups than the healthy cluster has.
+  [[nodiscard]] static Result<RankPlacement> make(FailedGpus failed, const DomainPartition& partition,
+                                                  const JobShape& shape);
 
   [[nodiscard]] const FailedGpus& failed() const { return failed_; }
   [[nodiscard]] const JobShape& shape() const { return shape_; }

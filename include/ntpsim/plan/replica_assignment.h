@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "ntpsim/core/diagnostics.h"
 #include "ntpsim/plan/domain_partition.h"
+#include "ntpsim/plan/limits.h"
 
 namespace ntpsim::plan {
 
@@ -40,11 +42,16 @@ class ReplicaAssignment {
                     std::int64_t groups_per_replica);
   ReplicaAssignment(const DomainPartition& cut, std::int64_t domains, std::int64_t groups_per_replica)
       : ReplicaAssignment(std::span(&cut, 1), domains, groups_per_replica) {}
+  /// The same for arguments that may be wrong. Errors: no domain, a cluster of more than kMaxGpus, and
+  /// groups_per_replica below 1 or above the TP groups of the healthy cluster, which never makes a replica.
+  [[nodiscard]] static Result<ReplicaAssignment> make(const DomainPartition& cut, std::int64_t domains,
+                                                      std::int64_t groups_per_replica);
 
   [[nodiscard]] std::size_t cuts() const { return cuts_.size(); }
   [[nodiscard]] const DomainPartition& partition(std::size_t cut = 0) const { return cuts_[cut].partition; }
   [[nodiscard]] std::int64_t domains() const { return static_cast<std::int64_t>(order_.size()); }
   [[nodiscard]] std::int64_t groups_per_replica() const { return groups_per_replica_; }
+  /// REQUIRES: 0 <= domain < domains().
   [[nodiscard]] int healthy(std::int64_t domain) const { return healthy_[static_cast<std::size_t>(domain)]; }
   /// The domain at this position of the packing order. REQUIRES: 0 <= position < domains().
   [[nodiscard]] std::int64_t domain_at(std::int64_t position) const {
@@ -55,7 +62,7 @@ class ReplicaAssignment {
   /// REQUIRES: 0 <= domain < domains(), 0 <= healthy <= domain size.
   void set_healthy(std::int64_t domain, int healthy);
 
-  /// TP groups that have exactly this degree.
+  /// TP groups that have exactly this degree. REQUIRES: 0 <= degree <= TP degree of the cut.
   [[nodiscard]] std::int64_t groups(int degree, std::size_t cut = 0) const {
     return cuts_[cut].group_counts[static_cast<std::size_t>(degree)];
   }
@@ -82,7 +89,7 @@ class ReplicaAssignment {
   [[nodiscard]] std::vector<ReplicaRun> replicas(std::int64_t max_replicas, std::size_t cut = 0) const;
 
   /// How many GPUs of the domain belong to the first `active_groups` groups in packing order.
-  /// O(domain size * degrees of the domain).
+  /// O(domain size * degrees of the domain). REQUIRES: 0 <= domain < domains(), active_groups >= 0.
   [[nodiscard]] int active_gpus(std::int64_t domain, std::int64_t active_groups, std::size_t cut = 0) const;
 
  private:

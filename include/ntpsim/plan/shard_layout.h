@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/limits.h"
 
 namespace ntpsim::plan {
 
@@ -41,9 +42,13 @@ class ShardLayout {
   /// Contiguous and balanced: the first units % degree ranks own one unit more than the others, and none more
   /// than `max_units`. REQUIRES: units >= 0, degree >= 1. O(degree).
   ShardLayout(std::int64_t units, int degree);
+  /// The same for arguments that may be wrong. Errors: units outside [0, kMaxUnits], degree outside
+  /// [1, kMaxDegree].
+  [[nodiscard]] static Result<ShardLayout> make(std::int64_t units, int degree);
 
   /// Any layout, from ranges in any order; adjacent ranges of one rank are merged. An error names each range
-  /// that is empty, overlaps another, leaves a gap, or has a rank outside [0, degree). O(n log n).
+  /// that is empty, overlaps another, leaves a gap, or has a rank outside [0, degree); others are as for
+  /// `make`. O(n log n).
   [[nodiscard]] static Result<ShardLayout> from_ranges(std::int64_t units, int degree,
                                                        std::vector<OwnedRange> ranges);
 

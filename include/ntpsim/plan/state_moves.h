@@ -113,6 +113,10 @@ struct MovePlan {
   MoveTraffic within_domains;  ///< over the scale-up network
   MoveTraffic across_domains;  ///< what network cards carry; all transfers when no domains are given
 
+  /// `plan_moves` for arguments that may be wrong. An error says which of its requirements do not hold.
+  [[nodiscard]] static Result<MovePlan> make(const Placement& have, const Placement& want,
+                                             const MoveOptions& options = {});
+
   bool operator==(const MovePlan&) const = default;
 };
 

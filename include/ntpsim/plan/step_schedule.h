@@ -176,7 +176,8 @@ class StepSchedule {
  public:
   /// Errors: a plan of other degrees than the first; a plan or tensor index out of range; a tensor that is
   /// not completed exactly once; bytes of a unit below 1 (of weights only if used); a negative option; bytes
-  /// in all beyond 64 bits; 200,000 chunks or more. O(parts * transfers of a plan + ops * degree).
+  /// in all beyond 64 bits; 200,000 chunks or more; more than 2^28 tensors and chunks times degree. O(parts *
+  /// transfers of a plan + ops * degree).
   [[nodiscard]] static Result<StepSchedule> make(BackwardPass pass, const ScheduleOptions& options);
 
   [[nodiscard]] const BackwardPass& pass() const { return pass_; }

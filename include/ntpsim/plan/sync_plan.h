@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ntpsim/core/diagnostics.h"
+#include "ntpsim/plan/limits.h"
 #include "ntpsim/plan/reshard_plan.h"
 #include "ntpsim/plan/shard_layout.h"
 
@@ -62,6 +64,10 @@ class SyncPlan {
   /// REQUIRES: units >= 0, 1 <= sync_degree <= compute_degree <= full_degree. O(n log n) for n =
   /// compute_degree.
   SyncPlan(std::int64_t units, int full_degree, int compute_degree, int sync_degree);
+  /// The same for arguments that may be wrong. Errors: units outside [0, kMaxUnits], full_degree outside
+  /// [1, kMaxDegree], compute_degree outside [1, full_degree], sync_degree outside [1, compute_degree].
+  [[nodiscard]] static Result<SyncPlan> make(std::int64_t units, int full_degree, int compute_degree,
+                                             int sync_degree);
 
   [[nodiscard]] const ShardLayout& compute() const { return compute_; }
   [[nodiscard]] const ShardLayout& sync() const { return sync_; }
