@@ -191,8 +191,8 @@ std::string placement_line(const JobPlan& plan) {
 
 std::string left_out_line(const JobPlan& plan) {
   if (plan.replicas_left_out == 0) return "";
-  return fmt::format("{} leaves out {}: not worth the longer steps of all others\n",
-                     plan.policy, count(plan.replicas_left_out, "hurt replica"));
+  return fmt::format("{} leaves out {}: not worth the longer steps of all others\n", plan.policy,
+                     count(plan.replicas_left_out, "hurt replica"));
 }
 
 bool is_hurt(const plan::PlacedGroup& group) {

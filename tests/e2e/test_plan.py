@@ -209,8 +209,8 @@ class BadPlanInputTest(CliTest):
 
     def test_failed_gpus_are_all_checked_at_once(self):
         self.refuse_plan(
-            SMALL, "--failed", "domain 16: gpu 0; domain 3: gpu 8; domian 4: gpu 1",
-            say=["domain 16: found", "domain 3: found", "domian 4: found"],
+            SMALL, "--failed", "domain 16: gpu 0; domain 3: gpu 8; dmain 4: gpu 1",
+            say=["domain 16: found", "domain 3: found", "dmain 4: found"],
         )
 
     def test_a_pause_and_an_unknown_policy(self):

@@ -187,7 +187,7 @@ bool is_right(const SyncPlan& plan, const Job& job, const std::vector<int>& acti
          static_cast<int>(pre.transfers().size()) <= std::max(0, degree - 1);
 }
 
-TEST_CASE("jobs of one to five degrees: layouts cut, reshards lead to and fro, traffic meets the bound") {
+TEST_CASE("jobs of one to five degrees: layouts cut, reshards lead there and back, traffic meets the bound") {
   RandomStream random(31, 0, "test/sync_plan");
   std::int64_t plans = 0;
   for (int i = 0; i < kJobs; ++i) {

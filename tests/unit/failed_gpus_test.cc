@@ -67,9 +67,9 @@ TEST_CASE("what a user types") {
 
 TEST_CASE("everything wrong is reported at once, with what was found and expected") {
   CHECK(
-      errors("domian 3: gpu 8; domain 16: gpu 1,x; domain 4: gpuz 1; ; domain 5 gpu 1") ==
-      Texts{R"(domian 3: found "domian", expected "domain" and its number)",
-            R"(domian 3: found "8", expected a GPU from 0 to 7, or an ascending range of them such as 4-7)",
+      errors("dmain 3: gpu 8; domain 16: gpu 1,x; domain 4: gpuz 1; ; domain 5 gpu 1") ==
+      Texts{R"(dmain 3: found "dmain", expected "domain" and its number)",
+            R"(dmain 3: found "8", expected a GPU from 0 to 7, or an ascending range of them such as 4-7)",
             R"(domain 16: found "16", expected a domain from 0 to 15)",
             R"(domain 16: found "x", expected a GPU from 0 to 7, or an ascending range of them such as 4-7)",
             R"(domain 4: found "gpuz", expected "gpu" or "gpus" with their numbers, or "all" alone)",
