@@ -116,7 +116,7 @@ Result<JobPlan> plan_job(const scenario::Scenario& scenario, const sim::PolicySp
   return JobPlan{.policy = spec.label,
                  .cluster_domains = scenario.cluster.domains(),
                  .replicas_wanted = training.data_parallel_size,
-                 .replicas_left_out = possible - job.replicas * together,
+                 .replicas_left_out = std::max<std::int64_t>(0, possible - job.replicas * together),
                  .sequences = job.sequences,
                  .global_batch_size = training.global_batch_size,
                  .placement = std::move(placement),

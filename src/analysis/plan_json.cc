@@ -148,7 +148,8 @@ Json json_of(const StateChange& change) {
   return {{"what", change.what},
           {"within_domains", json_of(change.within_domains)},
           {"across_domains", json_of(change.across_domains)},
-          {"without_copy_bytes", change.without_copy_bytes}};
+          {"without_copy_bytes", change.without_copy_bytes},
+          {"without_copy", change.without_copy}};
 }
 
 Json json_of(const JobPlan& plan) {

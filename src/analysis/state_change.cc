@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "ntpsim/core/invariant.h"
@@ -26,6 +27,12 @@ struct StageTensor {
   std::int64_t layers = 0;  ///< of the stage that have it
 };
 
+// Only then do all TP groups of a stage hold the same experts.
+bool experts_in_tp_group(const models::TrainingSpec& training) {
+  return training.expert_model_parallel_size * training.expert_tensor_parallel_size ==
+         training.tensor_model_parallel_size;
+}
+
 std::vector<StageTensor> tensors_of_stage(const models::TransformerSpec& model,
                                           const models::TrainingSpec& training, int stage) {
   const auto stages = static_cast<int>(training.pipeline_model_parallel_size);
@@ -34,11 +41,13 @@ std::vector<StageTensor> tensors_of_stage(const models::TransformerSpec& model,
     const std::int64_t all = moe ? model.moe_layers() : model.num_layers - model.moe_layers();
     const std::int64_t layers = all / stages + (stage < all % stages ? 1 : 0);
     if (layers == 0) continue;
-    models::TrainingSpec within_replica = training;
-    if (training.replicas_per_expert_group() > 1) within_replica.expert_model_parallel_size = 1;
-    for (const TpTensor& tensor : models::layer_tensors(model, within_replica, {.moe = moe})) {
-      tensors.push_back({tensor, layers});
-    }
+    std::vector<TpTensor> of_layer = models::attention_tensors(model, training);
+    const auto append = [&of_layer](const std::vector<TpTensor>& more) {
+      of_layer.insert(of_layer.end(), more.begin(), more.end());
+    };
+    append(models::mlp_tensors(model, {.moe = moe}));
+    if (moe && experts_in_tp_group(training)) append(models::expert_tensors(model, training));
+    for (const TpTensor& tensor : of_layer) tensors.push_back({tensor, layers});
   }
   if (stage == 0) tensors.push_back({models::embedding_tensor(model), 1});
   if (stage == stages - 1 && (model.untie_embeddings_and_output_weights || stages > 1)) {
@@ -125,16 +134,15 @@ class StageHolders {
     return *std::move(placement);
   }
 
-  /// Optimizer state: each core rank's sync shard cut over the groups, or a copy in each. In elements.
-  [[nodiscard]] Placement optimizer(bool distributed) const {
+  /// State of the distributed optimizer: each core rank's sync shard cut over the groups. In elements.
+  [[nodiscard]] Placement distributed_optimizer() const {
     std::vector<std::vector<int>> ranks;
     for (const PlacedGroup* const group : groups_->groups()) {
       ranks.push_back(groups_->gpus(*group));
       ranks.back().resize(static_cast<std::size_t>(groups_->sync_degree()));
     }
-    const auto elements = static_cast<std::int64_t>(tensor_.elements_per_unit);
-    auto placement = distributed ? plan::distributed_optimizer(sync_layout(), ranks, elements)
-                                 : plan::replicated(sync_layout(), ranks, elements);
+    auto placement = plan::distributed_optimizer(sync_layout(), ranks,
+                                                 static_cast<std::int64_t>(tensor_.elements_per_unit));
     invariant(placement.has_value(), "a sync layout makes a placement");
     return *std::move(placement);
   }
@@ -224,7 +232,7 @@ class StateMoves {
       : what_(what), domain_of_(domain_of), within_(domain_of.size()), across_(domain_of.size()) {}
 
   /// `bytes`: of one index of the placements, in all layers.
-  void add(const Placement& have, const Placement& want, std::int64_t bytes) {
+  void add(const std::string& tensor, const Placement& have, const Placement& want, std::int64_t bytes) {
     const plan::MovePlan moves =
         plan_moves(have, want, {.checkpoint_available = false, .domain_of = domain_of_});
     for (const plan::Transfer& transfer : moves.transfers) {
@@ -235,15 +243,17 @@ class StateMoves {
     within_.add_bound(moves.within_domains.lower_bound * bytes);
     across_.add_bound(moves.across_domains.lower_bound * bytes);
     for (const plan::WantedRange& range : moves.lost) {
-      lost_ += range.units.size() * std::ssize(range.ranks) * bytes;
+      lost_bytes_ += range.units.size() * std::ssize(range.ranks) * bytes;
     }
+    if (!moves.lost.empty()) lost_.push_back(tensor + ": " + plan::describe_lost(moves.lost, "elements"));
   }
 
   [[nodiscard]] StateChange change() const {
     return {.what = what_,
             .within_domains = within_.traffic(),
             .across_domains = across_.traffic(),
-            .without_copy_bytes = lost_};
+            .without_copy_bytes = lost_bytes_,
+            .without_copy = lost_};
   }
 
  private:
@@ -251,7 +261,8 @@ class StateMoves {
   std::span<const int> domain_of_;
   NetworkLoad within_;
   NetworkLoad across_;
-  std::int64_t lost_ = 0;
+  std::int64_t lost_bytes_ = 0;
+  std::vector<std::string> lost_;
 };
 
 }  // namespace
@@ -278,10 +289,15 @@ std::vector<StateChange> plan_state_change(const models::TransformerSpec& model,
       const StageHolders had(old_groups, tensor, before.shape().tp);
       const StageHolders wanted(new_groups, tensor, after.shape().tp);
       const auto elements = static_cast<std::int64_t>(tensor.elements_per_unit);
-      weights.add(had.weights().without(gone), wanted.weights(), layers * elements * kWeightBytes);
-      const bool distributed = training.use_distributed_optimizer;
-      optimizer.add(had.optimizer(distributed).without(gone), wanted.optimizer(distributed),
-                    layers * kOptimizerBytes);
+      const std::string name = "stage " + std::to_string(stage) + ", " + std::string(tensor.name);
+      weights.add(name, had.weights().without(gone), wanted.weights(), layers * elements * kWeightBytes);
+      if (training.use_distributed_optimizer) {
+        optimizer.add(name, had.distributed_optimizer().without(gone), wanted.distributed_optimizer(),
+                      layers * kOptimizerBytes);
+      } else {
+        optimizer.add(name, had.weights().without(gone), wanted.weights(),
+                      layers * elements * kOptimizerBytes);
+      }
     }
   }
   return {weights.change(), optimizer.change()};

@@ -45,14 +45,28 @@ std::int64_t expert_ranks_times_tp(const TrainingSpec& training, int degree) {
   return std::max(training.expert_model_parallel_size * degree, training.tensor_model_parallel_size);
 }
 
+bool experts_cut_over_tp_group(const TrainingSpec& training) {
+  return training.expert_tensor_parallel_size == training.tensor_model_parallel_size;
+}
+
+/// Ranks that an expert is cut over. Where those are the whole TP group, they are what is left of it.
+std::int64_t expert_tp(const TrainingSpec& training, int degree) {
+  return experts_cut_over_tp_group(training) ? degree : training.expert_tensor_parallel_size;
+}
+
 std::int64_t local_experts(const TransformerSpec& model, const TrainingSpec& training, int degree) {
+  if (experts_cut_over_tp_group(training)) {
+    return plan::max_units(experts_of(model).num_experts, training.expert_model_parallel_size);
+  }
   return plan::max_units(experts_of(model).num_experts * training.tensor_model_parallel_size,
                          expert_ranks_times_tp(training, degree));
 }
 
-double expert_parameters(const TransformerSpec& model, const TrainingSpec& training) {
-  return model.routed_expert_parameters() / real(experts_of(model).num_experts) /
-         real(training.expert_tensor_parallel_size);
+/// Weights of one expert on one rank.
+double expert_parameters(const TransformerSpec& model, const TrainingSpec& training, int degree) {
+  const std::int64_t columns =
+      plan::max_units(experts_of(model).ffn_hidden_size, expert_tp(training, degree));
+  return real(columns * model.hidden_size) * model.mlp_matrices();
 }
 
 // Fitted to published runs of dense models: 16 bits to the rows that tests/validation/throughput_test.cc
@@ -136,7 +150,8 @@ RankWeights layer_weights(const TransformerSpec& model, const TrainingSpec& trai
   }
   if (kind.moe) {
     weights.dense += real(model.hidden_size * experts_of(model).num_experts);  // every rank has the router
-    weights.experts = real(local_experts(model, training, degree)) * expert_parameters(model, training);
+    weights.experts =
+        real(local_experts(model, training, degree)) * expert_parameters(model, training, degree);
   }
   return weights;
 }
@@ -371,14 +386,14 @@ PieceTime LayerCost::mlp_block(double ffn_columns) const {
 PieceTime LayerCost::expert_block() const {
   const TransformerSpec::Experts experts = experts_of(*model_);
   const double hidden = real(model_->hidden_size);
-  const std::int64_t expert_tp = training_->expert_tensor_parallel_size;
-  const double columns = real(plan::max_units(experts.ffn_hidden_size, expert_tp));
+  const std::int64_t cut = expert_tp(*training_, static_cast<int>(degree_));
+  const double columns = real(plan::max_units(experts.ffn_hidden_size, cut));
   const double held = real(local_experts(*model_, *training_, static_cast<int>(degree_)));
   const double ranks = real(expert_ranks_times_tp(*training_, static_cast<int>(degree_))) /
                        real(training_->tensor_model_parallel_size);
   // Every rank sends its share of the tokens; a rank with more experts than the mean gets more of them.
   const double sent_rows = tokens_ / real(degree_) * real(experts.router_topk);
-  const double rows = sent_rows * real(expert_tp) * held * ranks / real(experts.num_experts);
+  const double rows = sent_rows * real(cut) * held * ranks / real(experts.num_experts);
 
   const double ups = model_->mlp_matrices() - 1;
   const Gemm up{rows / held, ups * columns, hidden, held};
@@ -392,11 +407,10 @@ PieceTime LayerCost::expert_block() const {
   const double permuted = 2 * kActivationBytes * (sent_rows + rows) * hidden;
   compute += Span{permuted / memory_rate_, permuted / memory_rate_};
 
-  const GroupSpan expert_group =
-      span_of(training_->expert_model_parallel_size, expert_tp, system_->domain_size);
+  const GroupSpan expert_group = span_of(training_->expert_model_parallel_size, cut, system_->domain_size);
   const double exchange = 2 * collectives_.all_to_all_s(sent_rows * hidden * kActivationBytes, expert_group);
-  const double gather = 2 * collectives_.all_gather_s(rows * hidden * kActivationBytes,
-                                                      span_of(expert_tp, 1, system_->domain_size));
+  const double gather =
+      2 * collectives_.all_gather_s(rows * hidden * kActivationBytes, span_of(cut, 1, system_->domain_size));
   PieceTime piece = local(compute);
   for (PassTime* pass : {&piece.forward, &piece.backward}) {
     pass->tp_s = gather;

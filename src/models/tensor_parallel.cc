@@ -126,6 +126,7 @@ std::vector<TpTensor> expert_tensors(const TransformerSpec& model, const Trainin
   const std::int64_t tp = training.tensor_model_parallel_size;
   const std::int64_t ep = training.expert_model_parallel_size;
   const double column = real(model.hidden_size);
+  if (training.expert_tensor_parallel_size > 1 && training.expert_tensor_parallel_size != tp) return {};
   if (training.expert_tensor_parallel_size > 1) {
     const double local = real(plan::max_units(model.experts->num_experts, ep));
     return column_tensors(kExpertNames, "expert column", model.experts->ffn_hidden_size, local * column,

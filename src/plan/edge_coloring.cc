@@ -69,7 +69,7 @@ struct Ports {
   std::vector<int> group_begin;  // group -> its first port; one more entry than groups
 };
 
-Ports make_ports(std::span<const Edge> edges, int Edge::* end, const RankGroups& groups, int colors) {
+Ports make_ports(std::span<const Edge> edges, int Edge::* end, const PortLimits& groups, int colors) {
   const std::vector<int>& group_of = groups.group_of;
   std::vector<std::int64_t> degree(group_of.size(), 0);
   for (const Edge& edge : edges) ++degree[at(edge.*end)];
@@ -183,7 +183,7 @@ class Side {
 
 class Coloring {
  public:
-  Coloring(std::span<const Edge> edges, const RankGroups& groups, int colors)
+  Coloring(std::span<const Edge> edges, const PortLimits& groups, int colors)
       : words_(words_for(colors)),
         sides_{Side(make_ports(edges, &Edge::from, groups, colors), groups.limit, colors),
                Side(make_ports(edges, &Edge::to, groups, colors), groups.limit, colors)} {
@@ -322,7 +322,7 @@ void Coloring::collect_path(int start, std::size_t side, int to, int stop) {
 
 }  // namespace
 
-std::vector<int> color_edges(std::span<const Edge> edges, const RankGroups& groups, int colors) {
+std::vector<int> color_edges(std::span<const Edge> edges, const PortLimits& groups, int colors) {
   invariant(colors >= 1 || edges.empty(), "edges need a color");
   return Coloring(edges, groups, colors).colors();
 }

@@ -12,7 +12,7 @@ struct Edge {
 };
 
 /// Ranks in groups, each of which may send `limit` edges of one color and receive as many.
-struct RankGroups {
+struct PortLimits {
   std::vector<int> group_of;  ///< rank -> group, any numbers
   int limit = 0;
 };
@@ -28,6 +28,6 @@ struct RankGroups {
 /// at worst, in groups at their limit O(group) a step. Chains are rare unless nearly all ranks have as many
 /// edges as there are colors, and then a few dozen steps long on average. REQUIRES: no rank sends or receives
 /// more than `colors` edges, and no group more than limit * colors.
-[[nodiscard]] std::vector<int> color_edges(std::span<const Edge> edges, const RankGroups& groups, int colors);
+[[nodiscard]] std::vector<int> color_edges(std::span<const Edge> edges, const PortLimits& groups, int colors);
 
 }  // namespace ntpsim::plan

@@ -126,14 +126,4 @@ int sync_degree_of(std::span<const int> degrees) {
   return std::ranges::min(degrees);
 }
 
-std::int64_t gpus_idled_by_parity(std::span<const int> degrees, int full_degree) {
-  const int worst = sync_degree_of(degrees);
-  std::int64_t idled = 0;
-  for (const int degree : degrees) {
-    invariant(degree <= full_degree, "no group is larger than a healthy one");
-    if (degree < full_degree) idled += std::int64_t{degree} - worst;
-  }
-  return idled;
-}
-
 }  // namespace ntpsim::plan

@@ -90,7 +90,7 @@ void sort_by_bytes(const Traffic& traffic, std::vector<int>& messages) {
 }
 
 // Some of the messages in exactly `count` rounds, the largest first.
-Rounds rounds_of(const Traffic& traffic, std::vector<int> messages, const RankGroups& groups, int count) {
+Rounds rounds_of(const Traffic& traffic, std::vector<int> messages, const PortLimits& groups, int count) {
   sort_by_bytes(traffic, messages);
   const std::vector<int> colors = color_edges(edges_of(traffic, messages), groups, count);
   std::vector<int> round_of(traffic.messages().size(), -1);
@@ -112,7 +112,7 @@ Rounds rounds_of(const Traffic& traffic, std::vector<int> messages, const RankGr
   return rounds;
 }
 
-RankGroups no_groups(int ranks) {
+PortLimits no_groups(int ranks) {
   return {std::vector<int>(at(ranks), 0), std::numeric_limits<int>::max()};
 }
 

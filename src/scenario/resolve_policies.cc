@@ -17,6 +17,7 @@ using sim::PolicyInfo;
 
 constexpr const char* kTp = "/training/tensor_model_parallel_size";
 constexpr const char* kEp = "/training/expert_model_parallel_size";
+constexpr const char* kEtp = "/training/expert_tensor_parallel_size";
 
 struct Chosen {
   PolicyDoc doc;
@@ -117,6 +118,14 @@ std::vector<int> reduced_degrees(const Chosen& chosen, const models::TrainingSpe
   }
   if (!reader.good({kTp})) return {};
   const std::int64_t tp = training.tensor_model_parallel_size;
+  if (const std::int64_t etp = training.expert_tensor_parallel_size;
+      reader.good({kEtp}) && etp > 1 && etp != tp) {
+    report(chosen, "",
+           fmt::format("{} supports experts that are whole, or cut over the whole TP group: expected an "
+                       "expert_tensor_parallel_size of 1 or {}; found {}",
+                       chosen.doc.name, tp, etp),
+           reader);
+  }
   if (tp < 2) {
     report(chosen, "",
            fmt::format("{} needs tensor_model_parallel_size of at least 2; found {}", chosen.doc.name, tp),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ntpsim/core/invariant.h"
 
@@ -10,6 +11,17 @@ namespace {
 
 Time scaled(Time span, double share) {
   return Time::from_ns(std::llround(static_cast<double>(span.ns()) * share));
+}
+
+// Which group of a domain the GPU at this place belongs to, the groups standing one after the other.
+int group_at(int place, std::span<const plan::GroupRun> runs) {
+  int groups_before = 0;
+  for (const plan::GroupRun& run : runs) {
+    if (place < run.count * run.degree) return groups_before + place / run.degree;
+    place -= run.count * run.degree;
+    groups_before += run.count;
+  }
+  return groups_before;
 }
 
 }  // namespace
@@ -48,13 +60,14 @@ int JobSimulation::groups_hit(const HealthEvent& event, const ClusterHealth& bef
   if (active == 0) return 0;
   const bool no_spares = active >= before.healthy(domain);
   if (no_spares && event.gpus == 1) return before.in_service(event.first_gpu) ? 1 : 0;
+  const auto runs = assignment_.partition(configuration_.cut).groups(before.healthy(domain));
   int groups = 0;
   int last_group = -1;
   for (std::int64_t gpu = event.first_gpu; gpu < event.first_gpu + event.gpus; ++gpu) {
     if (!before.in_service(gpu)) continue;
     const int place = before.healthy_before(gpu);
     if (place >= active) break;
-    const int group = place / assignment_.partition().tp_degree();
+    const int group = group_at(place, runs);
     groups += group != last_group ? 1 : 0;
     last_group = group;
   }

@@ -47,7 +47,9 @@ std::vector<plan::DomainPartition> cuts_of(int domain_size, int tp_degree,
                                            std::vector<plan::ReducedDegree> reduced) {
   const plan::DomainPartition worth_most(domain_size, tp_degree, reduced);
   // Reduced groups of a domain together are worth less than one whole group.
-  for (plan::ReducedDegree& each : reduced) each.value = each.degree / (1.0 * tp_degree * domain_size);
+  for (plan::ReducedDegree& each : reduced) {
+    if (each.value > 0) each.value = each.degree / (1.0 * tp_degree * domain_size);
+  }
   const plan::DomainPartition whole_first(domain_size, tp_degree, reduced);
   if (whole_first.same_groups(worth_most)) return {worth_most};
   return {whole_first, worth_most};

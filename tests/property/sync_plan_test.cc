@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "ntpsim/core/random.h"
+#include "ntpsim/plan/transfer_schedule.h"
 
 #include "draw.h"
 
@@ -170,6 +171,20 @@ bool active_slots_hold_everything(const ShardLayout& compute, const std::vector<
   return sum == compute.units();
 }
 
+// No round has a rank twice, so there are at least as many as the busiest rank has messages.
+bool rounds_are_few(const ReshardPlan& plan) {
+  if (plan.transfers().empty()) return true;
+  std::vector<Message> messages;
+  std::vector<int> degree(2 * static_cast<std::size_t>(plan.ranks()));
+  for (const Transfer& transfer : plan.transfers()) {
+    messages.push_back({transfer.from, transfer.to, transfer.units.size()});
+    ++degree[static_cast<std::size_t>(transfer.from)];
+    ++degree[static_cast<std::size_t>(plan.ranks() + transfer.to)];
+  }
+  const auto traffic = Traffic::from_messages(plan.ranks(), messages);
+  return traffic.has_value() && color_rounds(*traffic).size() == std::ranges::max(degree);
+}
+
 bool is_right(const SyncPlan& plan, const Job& job, const std::vector<int>& active, int sync_degree) {
   const int degree = static_cast<int>(active.size());
   const ReshardPlan& pre = plan.pre_sync();
@@ -177,7 +192,7 @@ bool is_right(const SyncPlan& plan, const Job& job, const std::vector<int>& acti
          cuts_the_tensor(plan.sync(), job.units, sync_degree) &&
          leads_from_to(pre, plan.compute(), plan.sync()) &&
          leads_from_to(plan.post_sync(), plan.sync(), plan.compute()) && sums_are_right(pre) &&
-         sums_are_right(plan.post_sync()) && extra_ranks_send_to_core_ranks(plan) &&
+         sums_are_right(plan.post_sync()) && rounds_are_few(pre) && extra_ranks_send_to_core_ranks(plan) &&
          computes_on_the_head_of_its_sync_shard(plan) &&
          active_slots_hold_everything(plan.compute(), active, job.full_degree) &&
          pre.bottleneck() == bound(job.units, degree, sync_degree) &&

@@ -91,6 +91,8 @@ TEST_CASE("a spare domain takes over: it gets one stage's weights, and the lost 
   const StateChange optimizer = change_of(scenario, *plan, "optimizer");
   const double piece = stage * kOptimizerBytes / 64;
   CHECK(static_cast<double>(optimizer.without_copy_bytes) == doctest::Approx(piece).epsilon(0.001));
+  REQUIRE_FALSE(optimizer.without_copy.empty());
+  CHECK(optimizer.without_copy.front().starts_with("stage 1, self_attention.linear_qkv: elements ["));
   CHECK(static_cast<double>(optimizer.across_domains.total_bytes) ==
         doctest::Approx(7 * piece).epsilon(0.001));
 }
@@ -105,6 +107,34 @@ TEST_CASE("without the distributed optimizer every replica has a copy, and nothi
   CHECK(plan->placement.replicas().size() == 1);
   CHECK(change_of(scenario, *plan, "optimizer").without_copy_bytes == 0);
   CHECK(change_of(scenario, *plan, "weights").without_copy_bytes == 0);
+}
+
+TEST_CASE("without the distributed optimizer its state moves as the weights do, six times the bytes") {
+  const scenario::Scenario scenario =
+      small({"training.use_distributed_optimizer=false", "training.pipeline_model_parallel_size=4",
+             "training.virtual_pipeline_model_parallel_size=1", "training.global_batch_size=64"});
+  const auto policy = choose_policy(scenario, "ntp").value();
+  const auto plan = plan_job(scenario, policy, failed_gpus(scenario, policy, {{3, {4}}}));
+  REQUIRE(plan.has_value());
+  CHECK(plan->tensors.degrees == std::vector{8, 7});
+  const StateChange weights = change_of(scenario, *plan, "weights");
+  const StateChange optimizer = change_of(scenario, *plan, "optimizer");
+  CHECK(weights.within_domains.total_bytes > 0);
+  CHECK(optimizer.within_domains.total_bytes == 6 * weights.within_domains.total_bytes);
+  CHECK(optimizer.across_domains.total_bytes == 6 * weights.across_domains.total_bytes);
+  CHECK(optimizer.without_copy.empty());
+}
+
+TEST_CASE("more replicas than the healthy job has, of which some are hurt, leave none out") {
+  const scenario::Scenario scenario =
+      small({R"(policies=[{"name":"ntp","spare_domains":4}])", "training.pipeline_model_parallel_size=1",
+             "training.virtual_pipeline_model_parallel_size=1", "training.sequence_parallel=true"});
+  const auto policy = choose_policy(scenario, std::nullopt).value();
+  std::vector<plan::FailedDomain> failed;
+  for (std::int64_t domain = 0; domain < 10; ++domain) failed.push_back({domain, {0}});
+  const auto plan = plan_job(scenario, policy, failed_gpus(scenario, policy, failed));
+  REQUIRE(plan.has_value());
+  CHECK(plan->replicas_left_out >= 0);
 }
 
 TEST_CASE("a pause is an error that says so") {

@@ -92,12 +92,6 @@ TEST_CASE("degrees 32, 31, 30 and 28 in one job share a sync layout, and each co
   CHECK(sync_degree_of(std::vector{32, 31, 30, 28}) == 28);
 }
 
-TEST_CASE("parity idles healthy GPUs of every hurt group but the worst") {
-  CHECK(gpus_idled_by_parity(std::vector{32, 32, 31, 30, 28}, 32) == 5);
-  CHECK(gpus_idled_by_parity(std::vector{32, 32}, 32) == 0);
-  CHECK(gpus_idled_by_parity(std::vector{32, 30, 30}, 32) == 0);
-}
-
 TEST_CASE("traffic in closed form") {
   CHECK(sync_traffic(128, 32, 32) == SyncTraffic{});
   CHECK(sync_traffic(128, 32, 30) == SyncTraffic{.max_sent = 4, .max_received = 1, .total = 8});
@@ -120,7 +114,6 @@ TEST_CASE("degrees out of order break an invariant") {
   CHECK(testing::aborts([] { (void)SyncPlan(-1, 4, 4, 3); }));
   CHECK(testing::aborts([] { (void)sync_traffic(8, 4, 5); }));
   CHECK(testing::aborts([] { (void)sync_degree_of({}); }));
-  CHECK(testing::aborts([] { (void)gpus_idled_by_parity(std::vector{5}, 4); }));
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct StateTraffic {
 struct StateChange {
   std::string_view what;  ///< "weights", "optimizer"
   StateTraffic within_domains;
-  StateTraffic across_domains;          ///< through network cards
-  std::int64_t without_copy_bytes = 0;  ///< no GPU has them any more: from a checkpoint
+  StateTraffic across_domains;            ///< through network cards
+  std::int64_t without_copy_bytes = 0;    ///< no GPU has them any more: from a checkpoint
+  std::vector<std::string> without_copy;  ///< which these are, by stage and tensor, in words
 };
 
 /// Bytes of an element: 16-bit weights; of the optimizer an FP32 master weight and two moments (Adam).
@@ -35,8 +37,8 @@ inline constexpr std::int64_t kMostGpusOfStateChange = std::int64_t{1} << 18;
 
 /// Plans the moves from a placement to a later one of the same job, whose failed GPUs have lost what they
 /// held (`plan::plan_moves`). With the distributed optimizer its state is cut over data parallelism, tensor
-/// by tensor, and has no copies. Layers are spread evenly over pipeline stages. Experts are left out where
-/// expert-parallel groups span replicas. O(n log n) in the GPUs of the job, for each stage and tensor.
+/// by tensor, and has no copies. Layers are spread evenly over pipeline stages. Experts are left out unless
+/// those of a layer fill just a TP group. O(n log n) in the GPUs of the job, for each stage and tensor.
 /// REQUIRES: the same shape but for the number of replicas, and the same domains; at most
 /// kMostGpusOfStateChange GPUs.
 [[nodiscard]] std::vector<StateChange> plan_state_change(const models::TransformerSpec& model,

@@ -87,7 +87,8 @@ struct AttentionShard {
   std::int64_t groups;  ///< KV groups that they need
 };
 
-/// Of a TP group that runs at `degree` in a job of this TP size. REQUIRES: 1 <= degree <= the TP size.
+/// Of a TP group that runs at `degree`, the lowest of a job of this TP size. REQUIRES: 1 <= degree <= the TP
+/// size.
 [[nodiscard]] AttentionShard attention_shard(const TransformerSpec& model,
                                              std::int64_t tensor_model_parallel_size, int degree);
 

@@ -43,8 +43,10 @@ struct TpTensor {
                                                       const TrainingSpec& training);
 /// Those of the MLP: dense, or the shared experts of an MoE layer; none if it has no shared experts.
 [[nodiscard]] std::vector<TpTensor> mlp_tensors(const TransformerSpec& model, LayerKind kind);
-/// Those of the routed experts. Spread over expert-parallel ranks, an expert is a unit, and the tensor is
-/// what one TP group holds of them; experts that are whole on every rank of the TP group are none of TP's.
+/// Those of the routed experts. Cut over the whole TP group, a pair of their columns is a unit. Spread over
+/// expert-parallel ranks, an expert is one, and the tensor is what one TP group holds of them; with fewer
+/// expert-parallel ranks than the group has, copies count each. Experts that are whole on every rank, or cut
+/// over a part of the group, are none of TP's.
 [[nodiscard]] std::vector<TpTensor> expert_tensors(const TransformerSpec& model,
                                                    const TrainingSpec& training);
 /// The word embedding, or the output layer.
@@ -56,7 +58,8 @@ struct TpTensor {
                                                   LayerKind kind);
 
 /// Elements of the tensor on the fullest rank of a TP group that runs at `degree` in a job of TP size
-/// `full_degree`. REQUIRES: 1 <= degree <= full_degree.
+/// `full_degree`; of copied KV groups, as if no other group ran at a lower degree. REQUIRES: 1 <= degree <=
+/// full_degree.
 [[nodiscard]] double elements_on_fullest_rank(const TpTensor& tensor, int full_degree, int degree);
 
 /// Elements that the busiest rank of a TP group of `compute_degree` sends or receives in one reshard when the

@@ -63,7 +63,8 @@ class ShardLayout {
   [[nodiscard]] std::int64_t units_of(int rank) const;
   /// The rank that owns `unit`. O(log ranges). REQUIRES: 0 <= unit < units.
   [[nodiscard]] int owner_of(std::int64_t unit) const;
-  /// Where its owner stores `unit`: how many of the owner's units come before it. O(log ranges).
+  /// Where its owner stores `unit`: how many of the owner's units come before it. O(log ranges + the
+  /// owner's ranges).
   /// REQUIRES: 0 <= unit < units.
   [[nodiscard]] std::int64_t offset_of(std::int64_t unit) const;
 

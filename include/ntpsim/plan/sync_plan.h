@@ -96,8 +96,4 @@ class SyncPlan {
 /// at its own degree. REQUIRES: at least one degree.
 [[nodiscard]] int sync_degree_of(std::span<const int> degrees);
 
-/// What Megatron Core's rule would leave unused: it runs every hurt replica at the degree of the worst.
-/// Healthy groups have `full_degree`; `degrees` lists all groups. REQUIRES: no degree above full_degree.
-[[nodiscard]] std::int64_t gpus_idled_by_parity(std::span<const int> degrees, int full_degree);
-
 }  // namespace ntpsim::plan
