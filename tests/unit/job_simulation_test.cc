@@ -160,6 +160,47 @@ TEST_CASE("a blast that hits every replica leaves no peer to restore from") {
   }
 }
 
+// One domain of 16 GPUs with two groups of 8, each a replica, that share the domain's loss.
+class SharedLoss final : public ntpsim::sim::Policy {
+ public:
+  [[nodiscard]] std::span<const ntpsim::plan::DomainPartition> cuts() const override { return cuts_; }
+  [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
+  [[nodiscard]] double ideal_step_s() const override { return 10; }
+  [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
+  [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+  [[nodiscard]] ntpsim::sim::JobConfiguration configure(
+      const ntpsim::plan::ReplicaAssignment& assignment) const override {
+    ntpsim::sim::JobConfiguration job;
+    job.cut = 1;
+    job.replicas = assignment.groups(8, job.cut) + assignment.groups(7, job.cut);
+    job.running = job.replicas > 0;
+    job.active_groups = job.sequences = job.replicas;
+    job.step_time = s(10);
+    return job;
+  }
+
+ private:
+  std::vector<ntpsim::plan::DomainPartition> cuts_ = {{16, 8}, {16, 8, std::vector{7}}};
+  Transitions transitions_ = from_peers();
+};
+
+TEST_CASE("groups that share a loss are told apart by their own size") {
+  // With 7 + 7 of 14 GPUs, those at places 6 and 7 are of both replicas, those at 5 and 6 of one.
+  for (const auto& [first_gpu, lost_s] : {std::pair{6, 60.0}, {5, 0.0}}) {
+    CAPTURE(first_gpu);
+    const SharedLoss policy;
+    JobSimulation job(policy, job_spec(), 1, s(1000));
+    ClusterHealth health(1, 16);
+    const HealthEvent two_fail{Kind::kFailure, s(10), 14, 2};
+    job.handle(two_fail, health, 14);
+    health.apply(two_fail);
+    job.handle({Kind::kInterruption, s(10 + 17 + 50), first_gpu, 2}, health, 14);
+    const JobResult result = job.finish(s(10 + 17 + 51));
+    CHECK(result.interruptions == 2);
+    CHECK(result.lost_training == s(lost_s));
+  }
+}
+
 TEST_CASE("a paused job resumes from its last checkpoint, whoever held the state before") {
   Run run(4, from_peers());
   run.event(Kind::kFailure, 153, 0);  // 53 s trained since the save
