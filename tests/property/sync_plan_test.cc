@@ -175,14 +175,16 @@ bool active_slots_hold_everything(const ShardLayout& compute, const std::vector<
 bool rounds_are_few(const ReshardPlan& plan) {
   if (plan.transfers().empty()) return true;
   std::vector<Message> messages;
-  std::vector<int> degree(2 * static_cast<std::size_t>(plan.ranks()));
+  std::vector<int> sends(static_cast<std::size_t>(plan.ranks()));
+  std::vector<int> receives(sends.size());
   for (const Transfer& transfer : plan.transfers()) {
     messages.push_back({transfer.from, transfer.to, transfer.units.size()});
-    ++degree[static_cast<std::size_t>(transfer.from)];
-    ++degree[static_cast<std::size_t>(plan.ranks() + transfer.to)];
+    ++sends[static_cast<std::size_t>(transfer.from)];
+    ++receives[static_cast<std::size_t>(transfer.to)];
   }
   const auto traffic = Traffic::from_messages(plan.ranks(), messages);
-  return traffic.has_value() && color_rounds(*traffic).size() == std::ranges::max(degree);
+  return traffic.has_value() &&
+         color_rounds(*traffic).size() == std::max(std::ranges::max(sends), std::ranges::max(receives));
 }
 
 bool is_right(const SyncPlan& plan, const Job& job, const std::vector<int>& active, int sync_degree) {
