@@ -187,6 +187,7 @@ std::string plan_json(const ModelPlan& plan, std::span<const PlanningPhase> phas
   Json json = json_head();
   json["model"] = plan.model;
   add_tensors(json, plan.tensors);
+  json["summary"]["gpus_idled_by_parity"] = plan::megatron_parity(placement_of(plan.tensors)).idled_gpus;
   add_phases(json, phases);
   return json.dump(2) + "\n";
 }

@@ -170,8 +170,8 @@ std::string drawings(const TensorPlan& plan) {
   return text;
 }
 
-std::string tensors_text(const TensorPlan& plan) {
-  return degrees_line(plan) + "\n" + tensor_table(plan) + "\n" + summary_table(plan) + drawings(plan);
+std::string tables(const TensorPlan& plan) {
+  return "\n" + tensor_table(plan) + "\n" + summary_table(plan) + drawings(plan);
 }
 
 std::string placement_line(const JobPlan& plan) {
@@ -262,14 +262,15 @@ std::string parity_line(const plan::RankPlacement& placement) {
 }  // namespace
 
 std::string plan_text(const ModelPlan& plan) {
-  return fmt::format("{}: ", plan.model) + tensors_text(plan.tensors);
+  return fmt::format("{}: ", plan.model) + degrees_line(plan.tensors) +
+         parity_line(placement_of(plan.tensors)) + tables(plan.tensors);
 }
 
 std::string plan_text(const JobPlan& plan, std::span<const StateChange> state,
                       const scenario::LoadedScenario& loaded) {
   return headline(loaded.scenario) + placement_line(plan) + left_out_line(plan) +
          parity_line(plan.placement) + hurt_groups(plan.placement) + state_table(plan, state) + "\n" +
-         tensors_text(plan.tensors);
+         degrees_line(plan.tensors) + tables(plan.tensors);
 }
 
 }  // namespace ntpsim::analysis
