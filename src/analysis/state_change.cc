@@ -36,18 +36,19 @@ bool experts_in_tp_group(const models::TrainingSpec& training) {
 std::vector<StageTensor> tensors_of_stage(const models::TransformerSpec& model,
                                           const models::TrainingSpec& training, int stage) {
   const auto stages = static_cast<int>(training.pipeline_model_parallel_size);
+  models::TrainingSpec cut = training;
+  if (!experts_in_tp_group(training)) {
+    cut.expert_model_parallel_size = 1;  // whole on every rank, so none of TP's tensors
+    cut.expert_tensor_parallel_size = 1;
+  }
   std::vector<StageTensor> tensors;
   for (const bool moe : {false, true}) {
     const std::int64_t all = moe ? model.moe_layers() : model.num_layers - model.moe_layers();
     const std::int64_t layers = all / stages + (stage < all % stages ? 1 : 0);
     if (layers == 0) continue;
-    std::vector<TpTensor> of_layer = models::attention_tensors(model, training);
-    const auto append = [&of_layer](const std::vector<TpTensor>& more) {
-      of_layer.insert(of_layer.end(), more.begin(), more.end());
-    };
-    append(models::mlp_tensors(model, {.moe = moe}));
-    if (moe && experts_in_tp_group(training)) append(models::expert_tensors(model, training));
-    for (const TpTensor& tensor : of_layer) tensors.push_back({tensor, layers});
+    for (const TpTensor& tensor : models::layer_tensors(model, cut, {.moe = moe})) {
+      tensors.push_back({tensor, layers});
+    }
   }
   if (stage == 0) tensors.push_back({models::embedding_tensor(model), 1});
   if (stage == stages - 1 && (model.untie_embeddings_and_output_weights || stages > 1)) {

@@ -57,20 +57,6 @@ std::int64_t rounds_of(std::span<const plan::Transfer> transfers, int ranks) {
   return plan::color_rounds(*traffic).size();
 }
 
-plan::SyncTraffic traffic_of(std::span<const plan::Transfer> transfers, int ranks) {
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks));
-  std::vector<std::int64_t> received(sent.size());
-  plan::SyncTraffic traffic;
-  for (const plan::Transfer& transfer : transfers) {
-    sent[static_cast<std::size_t>(transfer.from)] += transfer.units.size();
-    received[static_cast<std::size_t>(transfer.to)] += transfer.units.size();
-    traffic.total += transfer.units.size();
-  }
-  traffic.max_sent = std::ranges::max(sent);
-  traffic.max_received = std::ranges::max(received);
-  return traffic;
-}
-
 // Groups that the busiest rank must send, being a holder but not the home, or receive, being the home.
 std::int64_t bound_of_copies(const plan::GroupCopies& copies, const PlannedCut& cut) {
   std::vector<std::int64_t> homes(static_cast<std::size_t>(copies.degree()));
@@ -108,7 +94,7 @@ void plan_copies(PlannedCut& cut) {
   cut.load = static_cast<double>(cut.max_units_per_rank * copies.degree()) / static_cast<double>(held);
   cut.moves = std::ssize(cut.chains);
   cut.rounds = longest_chain(cut.chains);
-  cut.moved = traffic_of(cut.chains, copies.degree());
+  cut.moved = plan::traffic_of(cut.chains, copies.degree());
   cut.bound = bound_of_copies(copies, cut);
 }
 

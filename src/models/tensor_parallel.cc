@@ -55,13 +55,7 @@ std::int64_t copies_moved(const plan::ShardLayout& compute, const plan::ShardLay
                           std::int64_t heads_per_group) {
   const std::vector<plan::Transfer> transfers =
       plan::gather_group_copies(plan::GroupCopies(compute, heads_per_group), sync, heads_per_group);
-  std::vector<std::int64_t> sent(static_cast<std::size_t>(compute.degree()));
-  std::vector<std::int64_t> received(sent.size());
-  for (const plan::Transfer& transfer : transfers) {
-    ++sent[static_cast<std::size_t>(transfer.from)];
-    ++received[static_cast<std::size_t>(transfer.to)];
-  }
-  return std::max(std::ranges::max(sent), std::ranges::max(received));
+  return plan::traffic_of(transfers, compute.degree()).bottleneck();
 }
 
 }  // namespace

@@ -71,6 +71,20 @@ ShardLayout compute_layout(const ShardLayout& sync, int compute_degree) {
 
 }  // namespace
 
+SyncTraffic traffic_of(std::span<const Transfer> transfers, int ranks) {
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks));
+  std::vector<std::int64_t> received(sent.size());
+  SyncTraffic traffic;
+  for (const Transfer& transfer : transfers) {
+    sent[static_cast<std::size_t>(transfer.from)] += transfer.units.size();
+    received[static_cast<std::size_t>(transfer.to)] += transfer.units.size();
+    traffic.total += transfer.units.size();
+  }
+  traffic.max_sent = std::ranges::max(sent);
+  traffic.max_received = std::ranges::max(received);
+  return traffic;
+}
+
 SyncTraffic sync_traffic(std::int64_t units, int compute_degree, int sync_degree) {
   require_degrees(compute_degree, sync_degree);
   const std::int64_t most = max_units(units, compute_degree);

@@ -7,12 +7,14 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace {
 
 using ntpsim::plan::DomainPartition;
 using ntpsim::plan::GroupRun;
 using ntpsim::plan::ReducedDegree;
+using ntpsim::testing::messages;
 using Runs = std::vector<GroupRun>;
 
 Runs groups(const DomainPartition& partition, int healthy) {
@@ -115,14 +117,6 @@ TEST_CASE("values that rise as degrees fall, and degrees out of order, break an 
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{6, 0.5}, {7, 0.5}}); }));
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(8, 8, Reduced{{8, 0.5}}); }));
   CHECK(ntpsim::testing::aborts([] { (void)DomainPartition(7, 8); }));
-}
-
-template <class T>
-std::vector<std::string> messages(const ntpsim::Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

@@ -9,6 +9,7 @@
 #include "ntpsim/core/random.h"
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ using ntpsim::RandomStream;
 using ntpsim::plan::FailedDomain;
 using ntpsim::plan::FailedGpus;
 using ntpsim::plan::parse_failed_gpus;
+using ntpsim::testing::messages;
 using Failed = std::vector<FailedDomain>;
 using Texts = std::vector<std::string>;
 
@@ -172,14 +174,6 @@ TEST_CASE("contracts") {
   CHECK(aborts([] { (void)FailedGpus(4, 8, {{1, {2, 2}}}); }));
   CHECK(aborts([] { (void)FailedGpus(4, 8).slots(4); }));
   CHECK(aborts([] { (void)parse_failed_gpus("", 0, 8); }));
-}
-
-template <class T>
-std::vector<std::string> messages(const ntpsim::Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

@@ -8,9 +8,12 @@
 #include "ntpsim/plan/sync_plan.h"
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace ntpsim::plan {
 namespace {
+
+using testing::messages;
 
 std::vector<UnitRange> groups_of(const GroupCopies& copies, int rank) {
   return {copies.groups_of(rank).begin(), copies.groups_of(rank).end()};
@@ -102,14 +105,6 @@ TEST_CASE("groups that do not divide the heads break an invariant") {
   CHECK(testing::aborts([] { (void)HeadCut(10, 4, 2); }));
   CHECK(testing::aborts([] { (void)HeadCut(10, 0, 2); }));
   CHECK(testing::aborts([] { (void)GroupCopies(ShardLayout(10, 2), 4); }));
-}
-
-template <class T>
-std::vector<std::string> messages(const Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

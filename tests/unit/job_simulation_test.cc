@@ -121,16 +121,24 @@ TEST_CASE("with peers only the step in progress is lost, and the checkpoint cloc
   CHECK(result.ledger[Category::kCheckpointSave] == s(5));  // 53 + 42 = 95 s of training
 }
 
-// One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
-class OneDomain final : public ntpsim::sim::Policy {
+// Every TP group is a replica, and state comes from peers.
+class GroupReplicas : public ntpsim::sim::Policy {
  public:
-  [[nodiscard]] std::span<const ntpsim::plan::DomainPartition> cuts() const override {
-    return {&partition_, 1};
-  }
   [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
   [[nodiscard]] double ideal_step_s() const override { return 10; }
   [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
   [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+
+ private:
+  Transitions transitions_ = from_peers();
+};
+
+// One domain of 8 GPUs with four groups of 2: the job is four replicas in it.
+class OneDomain final : public GroupReplicas {
+ public:
+  [[nodiscard]] std::span<const ntpsim::plan::DomainPartition> cuts() const override {
+    return {&partition_, 1};
+  }
   [[nodiscard]] ntpsim::sim::JobConfiguration configure(
       const ntpsim::plan::ReplicaAssignment& assignment) const override {
     ntpsim::sim::JobConfiguration job;
@@ -143,7 +151,6 @@ class OneDomain final : public ntpsim::sim::Policy {
 
  private:
   ntpsim::plan::DomainPartition partition_{8, 2};
-  Transitions transitions_ = from_peers();
 };
 
 TEST_CASE("a blast that hits every replica leaves no peer to restore from") {
@@ -161,13 +168,9 @@ TEST_CASE("a blast that hits every replica leaves no peer to restore from") {
 }
 
 // One domain of 16 GPUs with two groups of 8, each a replica, that share the domain's loss.
-class SharedLoss final : public ntpsim::sim::Policy {
+class SharedLoss final : public GroupReplicas {
  public:
   [[nodiscard]] std::span<const ntpsim::plan::DomainPartition> cuts() const override { return cuts_; }
-  [[nodiscard]] std::int64_t groups_per_replica() const override { return 1; }
-  [[nodiscard]] double ideal_step_s() const override { return 10; }
-  [[nodiscard]] std::span<const ntpsim::sim::DegreeRate> rates() const override { return {}; }
-  [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
   [[nodiscard]] ntpsim::sim::JobConfiguration configure(
       const ntpsim::plan::ReplicaAssignment& assignment) const override {
     ntpsim::sim::JobConfiguration job;
@@ -181,7 +184,6 @@ class SharedLoss final : public ntpsim::sim::Policy {
 
  private:
   std::vector<ntpsim::plan::DomainPartition> cuts_ = {{16, 8}, {16, 8, std::vector{7}}};
-  Transitions transitions_ = from_peers();
 };
 
 TEST_CASE("groups that share a loss are told apart by their own size") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace {
 
@@ -24,6 +25,7 @@ using ntpsim::plan::PlacedGroup;
 using ntpsim::plan::RankGroups;
 using ntpsim::plan::RankPlace;
 using ntpsim::plan::RankPlacement;
+using ntpsim::testing::messages;
 using Active = std::vector<ActiveGpu>;
 using Domains = std::vector<std::int64_t>;
 using Idle = std::vector<IdleGpu>;
@@ -307,14 +309,6 @@ TEST_CASE("contracts") {
   CHECK(aborts([&] { (void)placement.group(2, 0, 0); }));
   CHECK(aborts([&] { (void)placement.group(0, 1, 0); }));
   CHECK(aborts([&] { (void)placement.group(0, 0, -1); }));
-}
-
-template <class T>
-std::vector<std::string> messages(const ntpsim::Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

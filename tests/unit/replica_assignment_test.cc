@@ -6,11 +6,13 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace {
 
 using ntpsim::plan::ReplicaAssignment;
 using ntpsim::plan::ReplicaRun;
+using ntpsim::testing::messages;
 using Replicas = std::vector<ReplicaRun>;
 
 constexpr std::int64_t kAll = 1'000'000;
@@ -83,14 +85,6 @@ TEST_CASE("groups of a hurt domain are ranked by their own degree") {
   CHECK(assignment.active_gpus(0, 4) == 0);
   CHECK(assignment.active_gpus(0, 5) == 31);
   CHECK(assignment.active_gpus(0, 6) == 62);
-}
-
-template <class T>
-std::vector<std::string> messages(const ntpsim::Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const ntpsim::Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

@@ -10,9 +10,12 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace ntpsim::plan {
 namespace {
+
+using testing::messages;
 
 std::vector<std::int64_t> sizes(const ShardLayout& layout) {
   std::vector<std::int64_t> result;
@@ -134,11 +137,7 @@ TEST_CASE("a layout from ranges equals the balanced one that it spells out") {
 }
 
 std::vector<std::string> errors(std::int64_t units, int degree, std::vector<OwnedRange> ranges) {
-  const auto layout = ShardLayout::from_ranges(units, degree, std::move(ranges));
-  std::vector<std::string> messages;
-  if (layout.has_value()) return messages;
-  for (const Diagnostic& diagnostic : layout.error().items()) messages.push_back(diagnostic.message);
-  return messages;
+  return messages(ShardLayout::from_ranges(units, degree, std::move(ranges)));
 }
 
 TEST_CASE("what is wrong with ranges is said, all of it") {
@@ -162,14 +161,6 @@ TEST_CASE("ranges of any numbers are looked at without overflow") {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   CHECK(errors(4, 1, {owned(kLeast, kMost, 0)}).size() == 2);
   CHECK(errors(4, 1, {owned(kMost, kLeast, 0)}).size() == 2);
-}
-
-template <class T>
-std::vector<std::string> messages(const Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

@@ -10,9 +10,12 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace ntpsim::plan {
 namespace {
+
+using testing::messages;
 
 using RankLists = std::vector<std::vector<int>>;
 
@@ -20,14 +23,6 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 Placement placement(std::int64_t size, std::vector<OwnedRange> ranges) {
   return Placement::from_ranges(size, std::move(ranges)).value();
-}
-
-template <class T>
-std::vector<std::string> messages(const Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 std::vector<OwnedRange> copied(std::span<const OwnedRange> ranges) {

@@ -8,9 +8,12 @@
 #include <doctest/doctest.h>
 
 #include "aborts.h"
+#include "messages.h"
 
 namespace ntpsim::plan {
 namespace {
+
+using testing::messages;
 
 using Ranges = std::vector<UnitRange>;
 
@@ -100,6 +103,12 @@ TEST_CASE("traffic in closed form") {
   CHECK(sync_traffic(0, 4, 2) == SyncTraffic{});
 }
 
+TEST_CASE("what transfers move, by the busiest sender and receiver") {
+  const std::vector<Transfer> transfers = {{0, 1, {0, 3}}, {2, 1, {3, 5}}, {0, 2, {5, 9}}};
+  CHECK(traffic_of(transfers, 3) == SyncTraffic{.max_sent = 7, .max_received = 5, .total = 9});
+  CHECK(traffic_of({}, 3) == SyncTraffic{});
+}
+
 TEST_CASE("fewer units than ranks leave ranks empty") {
   const SyncPlan plan(2, 8, 8, 3);
   CHECK(plan.objective() == 0);
@@ -114,14 +123,6 @@ TEST_CASE("degrees out of order break an invariant") {
   CHECK(testing::aborts([] { (void)SyncPlan(-1, 4, 4, 3); }));
   CHECK(testing::aborts([] { (void)sync_traffic(8, 4, 5); }));
   CHECK(testing::aborts([] { (void)sync_degree_of({}); }));
-}
-
-template <class T>
-std::vector<std::string> messages(const Result<T>& result) {
-  std::vector<std::string> found;
-  REQUIRE_FALSE(result.has_value());
-  for (const Diagnostic& diagnostic : result.error().items()) found.push_back(diagnostic.message);
-  return found;
 }
 
 TEST_CASE("arguments that may be wrong") {

@@ -47,6 +47,9 @@ struct SyncTraffic {
   bool operator==(const SyncTraffic&) const = default;
 };
 
+/// What these transfers move. REQUIRES: ranks >= 1, all of them in [0, ranks). O(transfers + ranks).
+[[nodiscard]] SyncTraffic traffic_of(std::span<const Transfer> transfers, int ranks);
+
 /// The least that any pair of layouts can move when no rank computes on more than ceil(units /
 /// compute_degree) and none syncs more than ceil(units / sync_degree); `SyncPlan` moves just that. O(1).
 /// REQUIRES: units >= 0, 1 <= sync_degree <= compute_degree.
