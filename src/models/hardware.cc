@@ -9,8 +9,8 @@
 namespace ntpsim::models {
 namespace {
 
-constexpr std::array kPrecisions = {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kMxfp8,
-                                    Precision::kNvfp4};
+constexpr std::array kAllPrecisions = {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kMxfp8,
+                                       Precision::kNvfp4};
 
 double interpolate(double x, double x0, double x1, double y0, double y1) {
   return y0 + (x - x0) * (y1 - y0) / (x1 - x0);
@@ -36,7 +36,7 @@ std::string_view to_string(Precision precision) {
 }
 
 std::span<const Precision> all_precisions() {
-  return kPrecisions;
+  return kAllPrecisions;
 }
 
 double bytes_of(Precision precision) {
@@ -103,6 +103,10 @@ std::optional<FlopRate> GpuSpec::peak(Precision precision) const {
 GpuGeneration generation_of(const GpuSpec& gpu) {
   if (gpu.peak_fp4 > FlopRate()) return GpuGeneration::kBlackwell;
   return gpu.peak_fp8 > FlopRate() ? GpuGeneration::kHopper : GpuGeneration::kAmpere;
+}
+
+const EfficiencySet& efficiency_of(const GpuSpec& gpu) {
+  return gpu.efficiency ? *gpu.efficiency : efficiency_of(generation_of(gpu));
 }
 
 const GpuSpec* find_gpu(std::string_view name) {

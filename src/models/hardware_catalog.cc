@@ -6,7 +6,7 @@
 // Peaks are dense. `attainable` is the best measured GEMM rate over the peak (stas00/ml-engineering, best
 // shape, mean of 100 runs): BF16 A100 271, H100 795, B200 1745, GB200 1822, B300 1769 TFLOP/s; FP8 H100 1403,
 // H200 1453, B200 3433, GB200 3616, B300 3353 TFLOP/s. H200 has H100's tensor cores and power limit, so
-// H100's BF16 figure stands for it; the B300 figures stand for GB300.
+// H100's BF16 figure stands for it; GB300 reaches the share of its peak that B300 does.
 //
 // Latencies of one collective step are NCCL 2.28.9's tuner constants for the Simple protocol on a ring: 3.4
 // us over NVLink, 14 us over the network.
@@ -120,13 +120,26 @@ GpuSpec gb200() {
   return gpu;
 }
 
+GpuSpec b300() {
+  GpuSpec gpu = b200();
+  gpu.name = "b300";
+  gpu.source = "NVIDIA DGX B300 datasheet (2.3 TB and 64 TB/s over 8 GPUs); attainable GEMM: stas00/ml-engineering";
+  gpu.peak_fp4 = teraflops(14000);
+  gpu.attainable = 1769.0 / 2250;
+  gpu.attainable_fp8 = 3353.0 / 4500;
+  gpu.memory = Bytes(288 * kGiga);
+  gpu.tdp = Power(1100);
+  return gpu;
+}
+
 GpuSpec gb300() {
   GpuSpec gpu = gb200();
   gpu.name = "gb300";
-  gpu.source = "NVIDIA GB300 NVL72 datasheet; attainable GEMM: stas00/ml-engineering (B300)";
+  gpu.source =
+      "NVIDIA GB300 NVL72 datasheet; attainable GEMM: B300's share of its peak, stas00/ml-engineering";
   gpu.peak_fp4 = teraflops(15000);
-  gpu.attainable = 1769.0 / 2500;
-  gpu.attainable_fp8 = 3353.0 / 5000;
+  gpu.attainable = b300().attainable;
+  gpu.attainable_fp8 = b300().attainable_fp8;
   gpu.memory = Bytes(288 * kGiga);
   gpu.tdp = Power(1400);
   return gpu;
@@ -162,7 +175,7 @@ GpuSpec ntp_paper_b200() {
 }  // namespace
 
 std::span<const GpuSpec> gpu_catalog() {
-  static const std::vector<GpuSpec> catalog = {a100(), h100(), h200(), b200(), gb200(), gb300()};
+  static const std::vector<GpuSpec> catalog = {a100(), h100(), h200(), b200(), b300(), gb200(), gb300()};
   return catalog;
 }
 
@@ -176,6 +189,8 @@ std::span<const SystemSpec> system_catalog() {
                   {8, 8, 450, 400}),
       make_system("dgx-b200", "NVIDIA DGX B200 datasheet; latencies: NCCL 2.28.9 tuner", b200(),
                   {8, 8, 900, 400}),
+      make_system("dgx-b300", "NVIDIA DGX B300 datasheet; latencies: NCCL 2.28.9 tuner", b300(),
+                  {8, 8, 900, 800}),
       make_system("gb200-nvl72", "NVIDIA GB200 NVL72 datasheet; latencies: NCCL 2.28.9 tuner", gb200(),
                   {72, 4, 900, 400}),
       make_system("gb300-nvl72", "NVIDIA GB300 NVL72 datasheet; latencies: NCCL 2.28.9 tuner", gb300(),

@@ -1,112 +1,51 @@
 #include "ntpsim/models/layer_cost.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <string_view>
 
 #include "ntpsim/core/invariant.h"
-#include "ntpsim/plan/head_cut.h"
 #include "ntpsim/plan/shard_layout.h"
-#include "ntpsim/plan/sync_plan.h"
+
+// Equations and sources: see layer_cost.h.
 
 namespace ntpsim::models {
 namespace {
 
 constexpr double kActivationBytes = 2;      // activations travel and rest in 16 bits
-constexpr double kGradientTraffic = 8;      // FP32 gradient read and written
 constexpr double kScoreBytesForward = 13;   // scores out, softmax in and out, dropout in, out and mask, in
 constexpr double kScoreBytesBackward = 17;  // the same way back, the softmax reading its output too
-constexpr double kBackwardAttention = 2.5;  // five GEMMs where the forward pass has two
+constexpr double kBackwardGemms = 2.5;      // fused attention: five GEMMs where the forward pass has two
+constexpr double kBackwardAttention = 0.85;  // of the forward efficiency: FlashAttention-3 and cuDNN, long sequences
 constexpr double kLogitBytes = 16;          // logits out, to FP32, maximum and sum over them
+
+// Kernels that the host launches, as a profile of Megatron Core shows them.
+constexpr double kNormKernels = 2;
+constexpr double kCastKernels = 2;
+constexpr double kAttentionKernels = 3;
+constexpr double kDispatchKernels = 12;  // routing maps, counts, offsets, permutation
+constexpr double kRouterKernels = 10;    // top-k, scores, auxiliary loss
+constexpr double kLossKernels = 12;
 
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-/// Weights of the attention block that each rank holds whole: the latent down projections.
-double copied_attention_parameters(const TransformerSpec& model) {
-  if (!model.latent_attention) return 0;
-  const auto& latent = *model.latent_attention;
-  return real(model.hidden_size) *
-         real(latent.q_lora_rank + latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
+/// Exponentials per second: 16 a clock and multiprocessor (CUDA programming guide, arithmetic throughput),
+/// where a multiprocessor does 2048 dense 16-bit FLOPs a clock on Ampere and twice as many with each generation.
+double exponential_rate(const GpuSpec& gpu) {
+  constexpr double kAmpereFlopsPerExponential = 2048.0 / 16;
+  const double doublings = static_cast<double>(generation_of(gpu));
+  return gpu.peak_bf16.value() / (kAmpereFlopsPerExponential * std::exp2(doublings));
 }
 
-/// The experts of an MoE model; none of a dense one.
-TransformerSpec::Experts experts_of(const TransformerSpec& model) {
-  return model.experts.value_or(TransformerSpec::Experts{});
+/// Expected number of distinct ranks among those that hold a token's experts, when each expert is on any of
+/// `ranks` with the same chance.
+double distinct_ranks(double ranks, double experts_per_token) {
+  return ranks * (1 - std::pow(1 - 1 / ranks, experts_per_token));
 }
-
-/// Columns of the MLP that TP cuts: the dense one, or an MoE layer's shared experts.
-std::int64_t mlp_columns(const TransformerSpec& model, LayerKind kind) {
-  return kind.moe ? experts_of(model).shared_expert_intermediate_size : model.ffn_hidden_size;
-}
-
-/// Expert ranks that are left when the TP groups under them have `degree` ranks, in units of 1/tp.
-std::int64_t expert_ranks_times_tp(const TrainingSpec& training, int degree) {
-  return std::max(training.expert_model_parallel_size * degree, training.tensor_model_parallel_size);
-}
-
-bool experts_cut_over_tp_group(const TrainingSpec& training) {
-  return training.expert_tensor_parallel_size == training.tensor_model_parallel_size;
-}
-
-/// Ranks that an expert is cut over. Where those are the whole TP group, they are what is left of it.
-std::int64_t expert_tp(const TrainingSpec& training, int degree) {
-  return experts_cut_over_tp_group(training) ? degree : training.expert_tensor_parallel_size;
-}
-
-std::int64_t local_experts(const TransformerSpec& model, const TrainingSpec& training, int degree) {
-  if (experts_cut_over_tp_group(training)) {
-    return plan::max_units(experts_of(model).num_experts, training.expert_model_parallel_size);
-  }
-  return plan::max_units(experts_of(model).num_experts * training.tensor_model_parallel_size,
-                         expert_ranks_times_tp(training, degree));
-}
-
-/// Weights of one expert on one rank.
-double expert_parameters(const TransformerSpec& model, const TrainingSpec& training, int degree) {
-  const std::int64_t columns =
-      plan::max_units(experts_of(model).ffn_hidden_size, expert_tp(training, degree));
-  return real(columns * model.hidden_size) * model.mlp_matrices();
-}
-
-// Fitted to published runs of dense models: 16 bits to the rows that tests/validation/throughput_test.cc
-// prints, narrow formats to FP8 rows of H100 and GB200. For comparison: a long BF16 GEMM of 8192 on an
-// air-cooled B200 sustains 0.68 of the best measured rate, throttled by power. Fused attention:
-// FlashAttention-2 on A100, later kernels on the others.
-constexpr std::array kEfficiencies = {
-    Efficiency{.gemm_sustained = 0.88,
-               .gemm_sustained_narrow = 0.88,
-               .gemm_half_dimension = 128,
-               .attention_forward = 0.6,
-               .attention_backward = 0.5,
-               .memory = 0.8},
-    Efficiency{.gemm_sustained = 0.75,
-               .gemm_sustained_narrow = 0.75,
-               .gemm_half_dimension = 128,
-               .attention_forward = 0.55,
-               .attention_backward = 0.45,
-               .memory = 0.8},
-    Efficiency{.gemm_sustained = 0.62,
-               .gemm_sustained_narrow = 0.75,
-               .gemm_half_dimension = 256,
-               .attention_forward = 0.5,
-               .attention_backward = 0.4,
-               .memory = 0.8},
-};
 
 }  // namespace
-
-const Efficiency& efficiency_of(GpuGeneration generation) {
-  return kEfficiencies.at(static_cast<std::size_t>(generation));
-}
-
-PassTime& PassTime::operator+=(const PassTime& other) {
-  compute_s += other.compute_s;
-  tp_s += other.tp_s;
-  cp_s += other.cp_s;
-  ep_s += other.ep_s;
-  return *this;
-}
 
 PieceTime& PieceTime::operator+=(const PieceTime& other) {
   forward += other.forward;
@@ -114,65 +53,204 @@ PieceTime& PieceTime::operator+=(const PieceTime& other) {
   return *this;
 }
 
-RankWeights& RankWeights::operator+=(const RankWeights& other) {
-  dense += other.dense;
-  experts += other.experts;
-  return *this;
-}
+/// Adds the operations of a layer to a program, with what all of them share: launch costs, and collectives that
+/// run beside or in pieces behind a GEMM.
+class LayerCost::Builder {
+ public:
+  Builder(const LayerCost& cost, PassProgram& program)
+      : cost_(&cost),
+        program_(&program),
+        launch_s_(cost.efficiency_->gpu.launch_s),
+        graphs_(cost.training_->cuda_graphs) {}
 
-AttentionShard attention_shard(const TransformerSpec& model, std::int64_t tensor_model_parallel_size,
-                               int degree) {
-  const plan::HeadCut cut = head_cut(model, tensor_model_parallel_size);
-  if (!cut.copies_groups) {
-    const std::int64_t units = plan::max_units(cut.units(), degree);
-    return {.heads = units * cut.heads_per_unit(), .groups = units};
-  }
-  const plan::ShardLayout heads =
-      plan::sync_layout(cut.heads, static_cast<int>(tensor_model_parallel_size), degree);
-  const plan::GroupCopies copies(heads, cut.heads_per_group());
-  AttentionShard fullest{};
-  for (int rank = 0; rank < degree; ++rank) {
-    const AttentionShard shard = {.heads = heads.units_of(rank), .groups = copies.count_of(rank)};
-    if (shard.heads + shard.groups > fullest.heads + fullest.groups) fullest = shard;
-  }
-  return fullest;
-}
+  /// What follows has shapes that depend on the data.
+  void dynamic_shapes(bool dynamic) { dynamic_ = dynamic; }
 
-RankWeights layer_weights(const TransformerSpec& model, const TrainingSpec& training, LayerKind kind,
-                          int degree) {
-  const int full_degree = static_cast<int>(training.tensor_model_parallel_size);
-  RankWeights weights;
-  weights.dense = copied_attention_parameters(model);
-  for (const auto& tensors : {attention_tensors(model, training), mlp_tensors(model, kind)}) {
-    for (const TpTensor& tensor : tensors) {
-      weights.dense += elements_on_fullest_rank(tensor, full_degree, degree);
+  void compute(std::string_view name, double seconds, double kernels) {
+    const bool in_graph =
+        graphs_ == CudaGraphs::kFullIteration || (graphs_ == CudaGraphs::kScoped && !dynamic_);
+    program_->compute(name, seconds, in_graph ? 0 : kernels * launch_s_, pending_, pending_too_);
+    pending_ = pending_too_ = kNone;
+  }
+
+  void synchronize() {
+    if (graphs_ != CudaGraphs::kFullIteration) program_->synchronize();
+  }
+
+  /// A communication that the next operation waits for.
+  void exposed(Stream stream, std::string_view name, double seconds, double bytes, std::int64_t ranks) {
+    await(program_->communicate(stream, name, seconds, bytes, ranks));
+  }
+
+  /// A communication that starts with the pass and ends within it, beside everything else.
+  void beside_all(Stream stream, std::string_view name, double seconds, double bytes, std::int64_t ranks) {
+    program_->communicate_after(kNone, stream, name, seconds, bytes, ranks);
+  }
+
+  OperationIndex start(Stream stream, std::string_view name, double seconds, double bytes, std::int64_t ranks) {
+    return program_->communicate(stream, name, seconds, bytes, ranks);
+  }
+
+  /// Makes the next operation wait for this one, too.
+  void await(OperationIndex operation) {
+    if (operation == kNone) return;
+    (pending_ == kNone ? pending_ : pending_too_) = operation;
+  }
+
+  void cast(const Projection& projection, double width, double factor = 1) {
+    const double operand = bytes_of(projection.precision);
+    if (operand >= kActivationBytes) return;
+    // Reads 16 bits and writes the narrow operand twice, as it is and transposed.
+    const double bytes = projection.shape.count * projection.shape.rows * width * (kActivationBytes + 2 * operand);
+    const double passes = cost_->efficiency_->of(projection.precision).casts;
+    compute("cast", factor * passes * cost_->streamed_s(bytes), factor * kCastKernels * projection.kernels);
+  }
+
+  void forward(const Projection& projection) {
+    if (projection.shape.outputs <= 0) return;
+    if (!projection.fused_casts) cast(projection, projection.shape.inputs);
+    compute(projection.name, cost_->gemms_.forward_s(projection.shape, projection.precision), projection.kernels);
+  }
+
+  void data_gradient(const Projection& projection) {
+    if (!projection.fused_casts) cast(projection, projection.shape.outputs);
+    compute("data gradient", cost_->gemms_.data_gradient_s(projection.shape, projection.precision),
+            projection.kernels);
+  }
+
+  void weight_gradient(const Projection& projection) {
+    compute("weight gradient", cost_->gemms_.weight_gradient_s(projection.shape, projection.precision),
+            projection.kernels);
+  }
+
+  void backward(const Projection& projection) {
+    if (projection.shape.outputs <= 0) return;
+    data_gradient(projection);
+    weight_gradient(projection);
+  }
+
+  /// The column-parallel first GEMM of a block, whose input of `width` a token is gathered.
+  void forward_entry(const Projection& projection, double width) {
+    if (!sharded_sequence()) return forward(projection);
+    const Collective gather = gather_of(width);
+    if (!cost_->training_->tp_comm_overlap) {
+      tp(gather);
+      return forward(projection);
     }
+    // In pieces: the GEMM starts with the first and ends no earlier than the last.
+    const double piece = 1 / real(cost_->degree_);
+    const OperationIndex first = program_->communicate(Stream::kTp, gather.name, gather.seconds * piece,
+                                                       gather.bytes * piece, cost_->degree_);
+    const OperationIndex rest =
+        program_->communicate_after(first, Stream::kTp, gather.name, gather.seconds * (1 - piece),
+                                    gather.bytes * (1 - piece), cost_->degree_);
+    await(first);
+    forward(projection);
+    await(rest);
   }
-  if (kind.moe) {
-    weights.dense += real(model.hidden_size * experts_of(model).num_experts);  // every rank has the router
-    weights.experts =
-        real(local_experts(model, training, degree)) * expert_parameters(model, training, degree);
+
+  /// Each of the two backward GEMMs hides one collective: that of the input one the gathering of the input
+  /// anew, that of the weights the reduction of the input's gradient.
+  void backward_entry(const Projection& projection, double width) {
+    if (!sharded_sequence()) {
+      data_gradient(projection);
+      const OperationIndex reduce = start(reduction());
+      weight_gradient(projection);
+      return await(reduce);
+    }
+    const Collective gather = gather_of(width);
+    const OperationIndex input = start(gather);
+    data_gradient(projection);
+    const OperationIndex scatter = start(Collective{"reduce-scatter", gather.seconds, gather.bytes});
+    await(input);
+    weight_gradient(projection);
+    await(scatter);
   }
-  return weights;
-}
 
-RankWeights vocabulary_weights(const TransformerSpec& model, int degree) {
-  return {.dense = elements_on_fullest_rank(embedding_tensor(model), degree, degree), .experts = 0};
-}
-
-double layer_reshard_weights(const TransformerSpec& model, const TrainingSpec& training, LayerKind kind,
-                             int compute_degree, int sync_degree) {
-  const int full_degree = static_cast<int>(training.tensor_model_parallel_size);
-  double weights = 0;
-  for (const TpTensor& tensor : layer_tensors(model, training, kind)) {
-    weights += resharded_elements(tensor, full_degree, compute_degree, sync_degree);
+  /// The row-parallel last GEMM of a block, whose output is summed over the ranks.
+  void forward_exit(const Projection& projection) {
+    if (!sharded_sequence()) {
+      forward(projection);
+      return tp(reduction());
+    }
+    Collective scatter = gather_of(real(cost_->model_->hidden_size));
+    scatter.name = "reduce-scatter";
+    if (!cost_->training_->tp_comm_overlap) {
+      forward(projection);
+      return tp(scatter);
+    }
+    const double piece = 1 / real(cost_->degree_);
+    const double gemm_s = cost_->gemms_.forward_s(projection.shape, projection.precision);
+    cast(projection, projection.shape.inputs);
+    compute(projection.name, gemm_s * piece, projection.kernels);
+    program_->communicate(Stream::kTp, scatter.name, scatter.seconds * (1 - piece), scatter.bytes * (1 - piece),
+                          cost_->degree_);
+    compute(projection.name, gemm_s * (1 - piece), projection.kernels);
+    tp(Collective{scatter.name, scatter.seconds * piece, scatter.bytes * piece});
   }
-  return weights;
-}
 
-double vocabulary_reshard_weights(const TransformerSpec& model, int compute_degree, int sync_degree) {
-  return resharded_elements(embedding_tensor(model), compute_degree, compute_degree, sync_degree);
-}
+  void backward_exit(const Projection& projection) {
+    if (!sharded_sequence()) return backward(projection);
+    const Collective gather = gather_of(real(cost_->model_->hidden_size));
+    if (!cost_->training_->tp_comm_overlap) {
+      tp(gather);
+      return backward(projection);
+    }
+    const double piece = 1 / real(cost_->degree_);
+    const OperationIndex first = program_->communicate(Stream::kTp, gather.name, gather.seconds * piece,
+                                                       gather.bytes * piece, cost_->degree_);
+    const OperationIndex rest =
+        program_->communicate_after(first, Stream::kTp, gather.name, gather.seconds * (1 - piece),
+                                    gather.bytes * (1 - piece), cost_->degree_);
+    await(first);
+    data_gradient(projection);
+    await(rest);
+    weight_gradient(projection);
+  }
+
+  /// All-gather (or, of the embedding, reduce-scatter) of hidden states, or their all-reduce.
+  void embedding_collective() {
+    sharded_sequence() ? tp(gather_of(real(cost_->model_->hidden_size))) : tp(reduction());
+  }
+
+ private:
+  struct Collective {
+    std::string_view name;
+    double seconds;
+    double bytes;
+  };
+
+  [[nodiscard]] bool sharded_sequence() const { return cost_->training_->sequence_parallel; }
+
+  [[nodiscard]] Collective gather_of(double width) const {
+    const double bytes = cost_->bytes_of_tokens(width);
+    const GroupSpan span = span_of(cost_->degree_, 1, cost_->system_->domain_size);
+    return {"all-gather", cost_->collectives_.all_gather_s(bytes, span), bytes};
+  }
+
+  [[nodiscard]] Collective reduction() const {
+    const double bytes = cost_->bytes_of_tokens(real(cost_->model_->hidden_size));
+    const GroupSpan span = span_of(cost_->degree_, 1, cost_->system_->domain_size);
+    return {"all-reduce", cost_->collectives_.all_reduce_s(bytes, span), bytes};
+  }
+
+  void tp(const Collective& collective) {
+    exposed(Stream::kTp, collective.name, collective.seconds, collective.bytes, cost_->degree_);
+  }
+
+  OperationIndex start(const Collective& collective) {
+    return program_->communicate(Stream::kTp, collective.name, collective.seconds, collective.bytes,
+                                 cost_->degree_);
+  }
+
+  const LayerCost* cost_;
+  PassProgram* program_;
+  double launch_s_;
+  CudaGraphs graphs_;
+  bool dynamic_ = false;
+  OperationIndex pending_ = kNone;
+  OperationIndex pending_too_ = kNone;
+};
 
 LayerCost::LayerCost(const SystemSpec& system, const TransformerSpec& model, const TrainingSpec& training,
                      int degree, double compute_speed)
@@ -180,278 +258,403 @@ LayerCost::LayerCost(const SystemSpec& system, const TransformerSpec& model, con
       model_(&model),
       training_(&training),
       collectives_(system),
-      efficiency_(efficiency_of(generation_of(system.gpu))),
+      gemms_(system.gpu, compute_speed),
+      efficiency_(&efficiency_of(system.gpu)),
       degree_(degree),
       speed_(compute_speed),
-      memory_rate_(efficiency_.memory * system.gpu.memory_bandwidth.value()),
+      memory_rate_(efficiency_->gpu.memory * system.gpu.memory_bandwidth.value()),
       tokens_(real(training.micro_batch_size * training.seq_length) / real(training.context_parallel_size)),
       resident_tokens_(training.sequence_parallel ? tokens_ / degree : tokens_),
       shard_(attention_shard(model, training.tensor_model_parallel_size, degree)) {
   invariant(degree >= 1 && degree <= training.tensor_model_parallel_size, "degree within the TP group");
-  invariant(compute_speed > 0, "a GPU computes");
   invariant(system.gpu.peak(training.precision).has_value(), "the GPU has the precision");
 }
 
-LayerCost::Span& LayerCost::Span::operator+=(Span other) {
-  forward += other.forward;
-  backward += other.backward;
-  return *this;
+double LayerCost::bytes_of_tokens(double width) const {
+  return tokens_ * width * kActivationBytes;
 }
 
-LayerCost::Span LayerCost::gemm(const Gemm& shape, Precision precision) const {
-  if (shape.rows <= 0 || shape.outputs <= 0) return {};
-  const bool narrow = bytes_of(precision) < kActivationBytes;
-  const double attainable = narrow ? system_->gpu.attainable_fp8 * efficiency_.gemm_sustained_narrow
-                                   : system_->gpu.attainable * efficiency_.gemm_sustained;
-  const double smallest = std::min({shape.rows, shape.outputs, shape.inputs});
-  const double saturation = smallest / (smallest + efficiency_.gemm_half_dimension);
-  const double rate =
-      system_->gpu.peak(precision).value_or(FlopRate()).value() * attainable * saturation * speed_;
-  const double tensor_s = 2 * shape.rows * shape.outputs * shape.inputs / rate;
-
-  const double operand = bytes_of(precision);
-  const double rows_in = shape.rows * shape.inputs;
-  const double rows_out = shape.rows * shape.outputs;
-  const double weights = shape.outputs * shape.inputs;
-  const auto roofline = [&](double bytes) { return std::max(tensor_s, bytes / memory_rate_); };
-  const double forward = roofline((rows_in + weights) * operand + rows_out * kActivationBytes);
-  const double data_gradient = roofline((rows_out + weights) * operand + rows_in * kActivationBytes);
-  const double weight_gradient = roofline((rows_in + rows_out) * operand + weights * kGradientTraffic);
-  return {shape.count * forward, shape.count * (data_gradient + weight_gradient)};
+/// Passes of `values_per_element` 16-bit values over the hidden states.
+double LayerCost::hidden_s(double values_per_element) const {
+  return streamed_s(values_per_element * kActivationBytes * resident_tokens_ * real(model_->hidden_size));
 }
 
-LayerCost::Span LayerCost::casts(const Gemm& shape) const {
-  const double operand = bytes_of(training_->precision);
-  if (operand >= kActivationBytes) return {};
-  // Reads 16 bits and writes the narrow operand twice, as it is and transposed.
-  const double bytes = shape.count * shape.rows * (kActivationBytes + 2 * operand);
-  return {bytes * shape.inputs / memory_rate_, bytes * shape.outputs / memory_rate_};
+LayerCost::Projection LayerCost::projection(std::string_view name, double rows, double outputs,
+                                            double inputs) const {
+  return {.name = name,
+          .shape = {.rows = rows, .outputs = outputs, .inputs = inputs},
+          .precision = training_->precision};
 }
 
-LayerCost::Span LayerCost::elementwise(double bytes) const {
-  return {bytes / memory_rate_, 2 * bytes / memory_rate_};
-}
-
-PieceTime LayerCost::local(Span span) {
-  PieceTime piece;
-  piece.forward.compute_s = span.forward;
-  piece.backward.compute_s = span.backward;
-  return piece;
-}
-
-LayerCost::Span LayerCost::norm_and_residual() const {
-  // The norm reads and writes the hidden state; the residual reads two and writes one.
-  return elementwise(5 * kActivationBytes * resident_tokens_ * real(model_->hidden_size));
-}
-
-LayerCost::Span LayerCost::attention_core(bool windowed) const {
+double LayerCost::attention_s(bool windowed, bool backward) const {
   const double heads = real(shard_.heads);
   const double per_score = 2 * real(model_->query_width() + model_->value_width());
-  const double seq = real(training_->seq_length);
-  const double peak = system_->gpu.peak_bf16.value() * speed_;
+  const Efficiency& efficiency = efficiency_->gpu;
   if (training_->fused_attention) {
-    const double flops = per_score * heads * tokens_ * model_->mean_keys(training_->seq_length, windowed);
-    return {flops / (peak * efficiency_.attention_forward),
-            kBackwardAttention * flops / (peak * efficiency_.attention_backward)};
+    const double scores = heads * tokens_ * model_->mean_keys(training_->seq_length, windowed);
+    const Precision precision = training_->fp8_dot_product_attention ? Precision::kFp8 : Precision::kBf16;
+    const double peak = system_->gpu.peak(precision).value_or(system_->gpu.peak_bf16).value() * speed_;
+    const double exponentials = scores / (exponential_rate(system_->gpu) * speed_);
+    const double forward = scores * per_score / peak + exponentials;
+    const double back = kBackwardGemms * scores * per_score / peak + exponentials;
+    return backward ? back / (kBackwardAttention * efficiency.attention) : forward / efficiency.attention;
   }
-  const double smallest = std::min(seq, real(model_->query_width()));
-  const double rate = peak * system_->gpu.attainable * efficiency_.gemm_sustained * smallest /
-                      (smallest + efficiency_.gemm_half_dimension);
+  const double seq = real(training_->seq_length);
   const double score_count = heads * tokens_ * seq;
-  const double tensor_s = per_score * score_count / rate;
-  return {tensor_s + kScoreBytesForward * score_count / memory_rate_,
-          2 * tensor_s + kScoreBytesBackward * score_count / memory_rate_};
+  // Batched GEMMs over heads and sequences: scores, and what they weigh.
+  const double count = heads * tokens_ / seq;
+  const Gemm scores{.rows = seq, .outputs = seq, .inputs = real(model_->query_width()), .count = count};
+  const Gemm values{.rows = seq, .outputs = real(model_->value_width()), .inputs = seq, .count = count};
+  const double once = gemms_.forward_s(scores, Precision::kBf16) + gemms_.forward_s(values, Precision::kBf16);
+  return backward ? 2 * once + streamed_s(kScoreBytesBackward * score_count)
+                  : once + streamed_s(kScoreBytesForward * score_count);
 }
 
-/// All-gather (or reduce-scatter) of activations of `width` over consecutive ranks.
-double LayerCost::gather_s(double width, std::int64_t ranks) const {
-  return collectives_.all_gather_s(tokens_ * width * kActivationBytes,
-                                   span_of(ranks, 1, system_->domain_size));
-}
-
-double LayerCost::behind(double collective_s, double gemm_s) const {
-  if (!training_->tp_comm_overlap) return collective_s;
-  return std::max(collective_s / real(degree_), collective_s - gemm_s);
-}
-
-double LayerCost::reduce_s() const {
-  return collectives_.all_reduce_s(tokens_ * real(model_->hidden_size) * kActivationBytes,
-                                   span_of(degree_, 1, system_->domain_size));
-}
-
-PieceTime LayerCost::entry_gemm(Span gemm, double width) const {
-  PieceTime piece;
-  piece.forward.compute_s = gemm.forward;
-  piece.backward.compute_s = gemm.backward;
-  const double beside = gemm.backward / 2;  // each of the two backward GEMMs hides one collective
-  if (training_->sequence_parallel) {
-    const double gather = gather_s(width, degree_);
-    piece.forward.tp_s = behind(gather, gemm.forward);
-    piece.backward.tp_s = 2 * std::max(0.0, gather - beside);
-  } else {
-    piece.backward.tp_s = std::max(0.0, reduce_s() - beside);
-  }
-  return piece;
-}
-
-PieceTime LayerCost::exit_gemm(Span gemm) const {
-  PieceTime piece;
-  piece.forward.compute_s = gemm.forward;
-  piece.backward.compute_s = gemm.backward;
-  if (training_->sequence_parallel) {
-    const double gather = gather_s(real(model_->hidden_size), degree_);
-    piece.forward.tp_s = behind(gather, gemm.forward);
-    piece.backward.tp_s = behind(gather, gemm.backward);
-  } else {
-    piece.forward.tp_s = reduce_s();
-  }
-  return piece;
-}
-
-LayerCost::Span LayerCost::ring_exchange(Span attention) const {
+void LayerCost::forward_core(Builder& to, bool windowed) const {
   const std::int64_t ranks = training_->context_parallel_size;
-  if (ranks == 1) return {};
-  const std::int64_t heads = model_->latent_attention ? shard_.heads : shard_.groups;
-  const double bytes =
-      tokens_ * real(heads * (model_->query_width() + model_->value_width())) * kActivationBytes;
-  const bool within = training_->tensor_model_parallel_size * ranks <= system_->domain_size;
-  const double steps = real(ranks - 1);
-  const auto exposed = [&](double step_bytes, double attention_s) {
-    return steps *
-           std::max(0.0, collectives_.point_to_point_s(step_bytes, within) - attention_s / real(ranks));
-  };
-  return {exposed(bytes, attention.forward), exposed(2 * bytes, attention.backward)};
+  const double seconds = attention_s(windowed, false);
+  const double last = 1 / real(ranks);
+  if (ranks > 1) {
+    const double bytes = ring_bytes();
+    const OperationIndex ring =
+        to.start(Stream::kCp, "exchange keys and values", real(ranks - 1) * exchange_s(bytes),
+                 real(ranks - 1) * bytes, ranks);
+    to.compute("attention", seconds * (1 - last), kAttentionKernels * real(ranks - 1));
+    to.await(ring);
+  }
+  to.compute("attention", seconds * last, kAttentionKernels);
 }
 
-PieceTime LayerCost::attention_block(bool windowed) const {
+/// Keys and values of one context-parallel rank.
+double LayerCost::ring_bytes() const {
+  const std::int64_t heads = model_->latent_attention ? shard_.heads : shard_.groups;
+  return bytes_of_tokens(real(heads * (model_->query_width() + model_->value_width())));
+}
+
+double LayerCost::exchange_s(double bytes) const {
+  const bool within =
+      training_->tensor_model_parallel_size * training_->context_parallel_size <= system_->domain_size;
+  return collectives_.point_to_point_s(bytes, within);
+}
+
+LayerCost::AttentionWork LayerCost::attention_work() const {
   const double hidden = real(model_->hidden_size);
   const double heads = real(shard_.heads);
   const double query = real(model_->query_width());
-  const double value = real(model_->value_width());
-  Span entry;
-  Span other = norm_and_residual();
-  double entry_width = hidden;
-  double rotated = heads * query + real(shard_.groups) * query;
-  const auto add = [&](Span& to, const Gemm& shape) {
-    to += model_gemm(shape);
-    other += casts(shape);
-  };
-  if (model_->latent_attention) {
-    const auto& latent = *model_->latent_attention;
-    const double query_rank = real(latent.q_lora_rank);
-    const double kv_rank = real(latent.kv_lora_rank);
-    const double position = real(latent.qk_pos_emb_head_dim);
-    const bool compressed = latent.q_lora_rank > 0;
-    add(other, {resident_tokens_, query_rank + kv_rank + position, hidden});
-    add(entry, {tokens_, heads * query, compressed ? query_rank : hidden});
-    add(entry, {tokens_, heads * (real(latent.qk_head_dim) + value), kv_rank});
-    entry_width = (compressed ? query_rank : hidden) + kv_rank + position;
-    rotated = 2 * heads * position;
-  } else {
-    add(entry, {tokens_, (heads + 2 * real(shard_.groups)) * query, hidden});
+  AttentionWork work;
+  work.exit = projection("projection", tokens_, hidden, heads * real(model_->value_width()));
+  if (!model_->latent_attention) {
+    const double groups = real(shard_.groups);
+    work.entry = projection("query, key and value", tokens_, (heads + 2 * groups) * query, hidden);
+    work.entry_width = hidden;
+    work.rotated = (heads + groups) * query;
+    return work;
   }
-  Span exit;
-  add(exit, {tokens_, hidden, heads * value});
-  other += elementwise(2 * kActivationBytes * tokens_ * rotated);
-
-  const Span core = attention_core(windowed);
-  other += core;
-  PieceTime piece = entry_gemm(entry, entry_width);
-  piece += exit_gemm(exit);
-  piece += local(other);
-  const Span ring = ring_exchange(core);
-  piece.forward.cp_s = ring.forward;
-  piece.backward.cp_s = ring.backward;
-  if (training_->recompute_granularity == Recompute::kSelective) {
-    piece.backward.compute_s += core.forward;
-    piece.backward.cp_s += ring.forward;
-  }
-  return piece;
+  const auto& latent = *model_->latent_attention;
+  const bool compressed = latent.q_lora_rank > 0;
+  const double query_rank = real(latent.q_lora_rank);
+  const double kv_rank = real(latent.kv_lora_rank);
+  const double position = real(latent.qk_pos_emb_head_dim);
+  const double query_inputs = compressed ? query_rank : hidden;
+  work.down = projection("latent down projection", resident_tokens_, query_rank + kv_rank + position, hidden);
+  work.entry = projection("query", tokens_, heads * query, query_inputs);
+  work.up = projection("key and value", tokens_,
+                       heads * real(latent.qk_head_dim + model_->value_width()), kv_rank);
+  work.entry_width = query_inputs + kv_rank + position;
+  work.rotated = 2 * heads * query;  // the parts with and without rotation are put together
+  return work;
 }
 
-PieceTime LayerCost::mlp_block(double ffn_columns) const {
+void LayerCost::forward_attention(Builder& to, bool windowed) const {
+  const AttentionWork work = attention_work();
+  to.compute("norm", hidden_s(2), kNormKernels);
+  if (work.down) to.forward(*work.down);
+  to.forward_entry(work.entry, work.entry_width);
+  if (work.up) to.forward(*work.up);
+  to.compute("rotary embedding", streamed_s(2 * bytes_of_tokens(work.rotated)), 2);
+  forward_core(to, windowed);
+  to.forward_exit(work.exit);
+  to.compute("residual", hidden_s(3), 1);
+}
+
+void LayerCost::backward_attention(Builder& to, bool windowed) const {
+  const AttentionWork work = attention_work();
+  to.compute("residual", hidden_s(2), 1);
+  to.backward_exit(work.exit);
+  if (training_->recompute_granularity == Recompute::kSelective) forward_core(to, windowed);
+  const std::int64_t ranks = training_->context_parallel_size;
+  const double seconds = attention_s(windowed, true);
+  const double last = 1 / real(ranks);
+  if (ranks > 1) {
+    // Keys and values go round once more, with their gradients.
+    const double bytes = 2 * ring_bytes();
+    const OperationIndex ring =
+        to.start(Stream::kCp, "exchange keys, values and gradients", real(ranks - 1) * exchange_s(bytes),
+                 real(ranks - 1) * bytes, ranks);
+    to.compute("attention", seconds * (1 - last), kAttentionKernels * real(ranks - 1));
+    to.await(ring);
+  }
+  to.compute("attention", seconds * last, kAttentionKernels);
+  to.compute("rotary embedding", streamed_s(2 * bytes_of_tokens(work.rotated)), 2);
+  if (work.up) to.backward(*work.up);
+  to.backward_entry(work.entry, work.entry_width);
+  if (work.down) to.backward(*work.down);
+  to.compute("norm", hidden_s(4), kNormKernels);
+}
+
+void LayerCost::forward_mlp(Builder& to, double columns) const {
   const double hidden = real(model_->hidden_size);
   const double ups = model_->mlp_matrices() - 1;
-  const Gemm up{tokens_, ups * ffn_columns, hidden};
-  const Gemm down{tokens_, hidden, ffn_columns};
-  Span other = elementwise((ups + 1) * kActivationBytes * tokens_ * ffn_columns);
-  other += casts(up);
-  other += casts(down);
-  PieceTime piece = entry_gemm(model_gemm(up), hidden);
-  piece += exit_gemm(model_gemm(down));
-  piece += local(other);
-  return piece;
+  to.compute("norm", hidden_s(2), kNormKernels);
+  to.forward_entry(projection("MLP up", tokens_, ups * columns, hidden), hidden);
+  to.compute("activation", streamed_s((ups + 1) * bytes_of_tokens(columns)), 1);
+  to.forward_exit(projection("MLP down", tokens_, hidden, columns));
+  to.compute("residual", hidden_s(3), 1);
 }
 
-PieceTime LayerCost::expert_block() const {
-  const TransformerSpec::Experts experts = experts_of(*model_);
+void LayerCost::backward_mlp(Builder& to, double columns) const {
   const double hidden = real(model_->hidden_size);
-  const std::int64_t cut = expert_tp(*training_, static_cast<int>(degree_));
-  const double columns = real(plan::max_units(experts.ffn_hidden_size, cut));
-  const double held = real(local_experts(*model_, *training_, static_cast<int>(degree_)));
-  const double ranks = real(expert_ranks_times_tp(*training_, static_cast<int>(degree_))) /
-                       real(training_->tensor_model_parallel_size);
+  const double ups = model_->mlp_matrices() - 1;
+  to.compute("residual", hidden_s(2), 1);
+  to.backward_exit(projection("MLP down", tokens_, hidden, columns));
+  to.compute("activation", streamed_s((2 * ups + 1) * bytes_of_tokens(columns)), 1);
+  to.backward_entry(projection("MLP up", tokens_, ups * columns, hidden), hidden);
+  to.compute("norm", hidden_s(4), kNormKernels);
+}
+
+LayerCost::ExpertWork LayerCost::expert_work() const {
+  const TransformerSpec::Experts& experts = *model_->experts;
+  const ExpertShard shard = expert_shard(*model_, *training_, static_cast<int>(degree_));
+  const double hidden = real(model_->hidden_size);
+  ExpertWork work;
   // Every rank sends its share of the tokens; a rank with more experts than the mean gets more of them.
-  const double sent_rows = tokens_ / real(degree_) * real(experts.router_topk);
-  const double rows = sent_rows * real(cut) * held * ranks / real(experts.num_experts);
-
+  work.sent_rows = tokens_ / real(degree_) * real(experts.router_topk);
+  work.rows = work.sent_rows * real(shard.cut) * real(shard.experts) * shard.ranks / real(experts.num_experts);
+  work.cut = shard.cut;
+  work.columns = real(shard.columns);
+  const double held = real(shard.experts);
   const double ups = model_->mlp_matrices() - 1;
-  const Gemm up{rows / held, ups * columns, hidden, held};
-  const Gemm down{rows / held, hidden, columns, held};
-  Span compute = gemm({tokens_ / real(degree_), real(experts.num_experts), hidden}, Precision::kBf16);
-  for (const Gemm& shape : {up, down}) {
-    compute += model_gemm(shape);
-    compute += casts(shape);
-  }
-  compute += elementwise((ups + 1) * kActivationBytes * rows * columns);
-  const double permuted = 2 * kActivationBytes * (sent_rows + rows) * hidden;
-  compute += Span{permuted / memory_rate_, permuted / memory_rate_};
+  const auto grouped = [&](std::string_view name, double outputs, double inputs) {
+    Projection part = projection(name, work.rows / held, outputs, inputs);
+    part.shape.count = held;
+    part.kernels = training_->moe_fused_grouped_mlp ? 1 : held;
+    part.fused_casts = training_->moe_fused_grouped_mlp;
+    return part;
+  };
+  work.up = grouped("experts up", ups * work.columns, hidden);
+  work.down = grouped("experts down", hidden, work.columns);
+  work.permuted_s = efficiency_->gpu.dispatch * streamed_s(2 * kActivationBytes * work.rows * hidden);
 
-  const GroupSpan expert_group = span_of(training_->expert_model_parallel_size, cut, system_->domain_size);
-  const double exchange = 2 * collectives_.all_to_all_s(sent_rows * hidden * kActivationBytes, expert_group);
-  const double gather =
-      2 * collectives_.all_gather_s(rows * hidden * kActivationBytes, span_of(cut, 1, system_->domain_size));
-  PieceTime piece = local(compute);
-  for (PassTime* pass : {&piece.forward, &piece.backward}) {
-    pass->tp_s = gather;
-    pass->ep_s = exchange;
-  }
-  return piece;
+  const std::int64_t ranks = training_->expert_model_parallel_size;
+  const GroupSpan span = span_of(ranks, shard.cut, system_->domain_size);
+  const bool flex = training_->moe_token_dispatcher == TokenDispatcher::kFlex;
+  const double copies = flex ? distinct_ranks(real(ranks), real(experts.router_topk)) : real(experts.router_topk);
+  work.exchanged_bytes = tokens_ / real(degree_) * copies * hidden * kActivationBytes;
+  work.exchange_s = collectives_.all_to_all_s(work.exchanged_bytes, span);
+  work.gathered_bytes = work.rows * hidden * kActivationBytes;
+  work.gather_s =
+      collectives_.all_gather_s(work.gathered_bytes, span_of(shard.cut, 1, system_->domain_size));
+  return work;
 }
 
-PieceTime LayerCost::layer(LayerKind kind) const {
-  PieceTime time = attention_block(kind.windowed);
-  time += local(norm_and_residual());
-  if (const std::int64_t columns = mlp_columns(*model_, kind); columns > 0) {
-    time += mlp_block(real(plan::max_units(columns, degree_)));
+/// To the experts or back from them.
+void LayerCost::exchange_tokens(Builder& to, std::string_view name, const ExpertWork& work) const {
+  const std::int64_t ranks = training_->expert_model_parallel_size;
+  if (training_->overlap_moe_expert_parallel_comm) {
+    to.beside_all(Stream::kEp, name, work.exchange_s, work.exchanged_bytes, ranks);
+  } else {
+    to.exposed(Stream::kEp, name, work.exchange_s, work.exchanged_bytes, ranks);
   }
-  if (kind.moe) time += expert_block();
-  if (training_->recompute_granularity == Recompute::kFull) time.backward += time.forward;
-  return time;
+}
+
+void LayerCost::forward_experts(Builder& to) const {
+  const ExpertWork work = expert_work();
+  const double hidden = real(model_->hidden_size);
+  const double ups = model_->mlp_matrices() - 1;
+  const bool flex = training_->moe_token_dispatcher == TokenDispatcher::kFlex;
+  // Kernels that permute as they send save the passes of a permutation of their own.
+  const double permuted_s = flex ? 0 : work.permuted_s;
+  to.compute("norm", hidden_s(2), kNormKernels);
+  to.compute("router",
+             gemms_.forward_s({tokens_ / real(degree_), real(model_->experts->num_experts), hidden},
+                              Precision::kBf16),
+             kRouterKernels);
+  to.dynamic_shapes(true);
+  to.compute("permutation", permuted_s, kDispatchKernels);
+  to.synchronize();
+  exchange_tokens(to, "dispatch", work);
+  to.exposed(Stream::kTp, "all-gather", work.gather_s, work.gathered_bytes, work.cut);
+  to.compute("permutation", work.permuted_s, 2);
+  to.forward(work.up);
+  to.compute("activation", streamed_s((ups + 1) * kActivationBytes * work.rows * work.columns), 1);
+  to.forward(work.down);
+  to.compute("permutation", work.permuted_s, 2);
+  to.exposed(Stream::kTp, "reduce-scatter", work.gather_s, work.gathered_bytes, work.cut);
+  exchange_tokens(to, "combine", work);
+  to.compute("permutation", permuted_s, 2);
+  to.dynamic_shapes(false);
+  to.compute("residual", hidden_s(3), 1);
+}
+
+void LayerCost::backward_experts(Builder& to) const {
+  const ExpertWork work = expert_work();
+  const double hidden = real(model_->hidden_size);
+  const double ups = model_->mlp_matrices() - 1;
+  const bool flex = training_->moe_token_dispatcher == TokenDispatcher::kFlex;
+  const double permuted_s = flex ? 0 : work.permuted_s;
+  const Gemm router{tokens_ / real(degree_), real(model_->experts->num_experts), hidden};
+  to.compute("residual", hidden_s(2), 1);
+  to.dynamic_shapes(true);
+  to.compute("permutation", permuted_s, 2);
+  exchange_tokens(to, "combine backward", work);
+  to.exposed(Stream::kTp, "all-gather", work.gather_s, work.gathered_bytes, work.cut);
+  to.compute("permutation", work.permuted_s, 2);
+  to.backward(work.down);
+  to.compute("activation", streamed_s((2 * ups + 1) * kActivationBytes * work.rows * work.columns), 1);
+  to.backward(work.up);
+  to.compute("permutation", work.permuted_s, 2);
+  to.exposed(Stream::kTp, "reduce-scatter", work.gather_s, work.gathered_bytes, work.cut);
+  exchange_tokens(to, "dispatch backward", work);
+  to.compute("permutation", permuted_s, 2);
+  to.dynamic_shapes(false);
+  to.compute("router",
+             gemms_.data_gradient_s(router, Precision::kBf16) + gemms_.weight_gradient_s(router, Precision::kBf16),
+             kRouterKernels);
+  to.compute("norm", hidden_s(4), kNormKernels);
+}
+
+/// Fully sharded weights are gathered beside the pass before they are needed, and their gradients reduced
+/// beside the one after.
+void LayerCost::shard_weights(Builder& to, LayerKind kind, bool and_reduce) const {
+  if (!training_->use_fsdp) return;
+  const RankWeights weights = layer_weights(*model_, *training_, kind, static_cast<int>(degree_));
+  const ReplicaGroups groups = replica_groups(*training_, system_->domain_size);
+  const auto add = [&](double count, GroupSpan span) {
+    const double bytes = count * kActivationBytes;
+    to.beside_all(Stream::kDp, "gather weights", collectives_.all_gather_s(bytes, span), bytes, span.size);
+    if (!and_reduce) return;
+    const double gradients = count * training_->gradient_bytes();
+    to.beside_all(Stream::kDp, "reduce gradients", collectives_.reduce_scatter_s(gradients, span), gradients,
+                  span.size);
+  };
+  if (weights.dense > 0) add(weights.dense, groups.dense);
+  if (weights.experts > 0) add(weights.experts, groups.experts);
+}
+
+void LayerCost::forward_layer(Builder& to, LayerKind kind) const {
+  shard_weights(to, kind, false);
+  forward_attention(to, kind.windowed);
+  if (const std::int64_t columns = mlp_columns(*model_, kind); columns > 0) {
+    forward_mlp(to, real(plan::max_units(columns, degree_)));
+  }
+  if (kind.moe) forward_experts(to);
+}
+
+PassProgram LayerCost::forward(LayerKind kind) const {
+  PassProgram program;
+  Builder to(*this, program);
+  forward_layer(to, kind);
+  return program;
+}
+
+PassProgram LayerCost::backward(LayerKind kind, bool recomputed) const {
+  PassProgram program;
+  Builder to(*this, program);
+  if (recomputed) forward_layer(to, kind);
+  backward_layer(to, kind);
+  return program;
+}
+
+void LayerCost::backward_layer(Builder& to, LayerKind kind) const {
+  shard_weights(to, kind, true);
+  if (kind.moe) backward_experts(to);
+  if (const std::int64_t columns = mlp_columns(*model_, kind); columns > 0) {
+    backward_mlp(to, real(plan::max_units(columns, degree_)));
+  }
+  backward_attention(to, kind.windowed);
+}
+
+PieceTime LayerCost::layer(LayerKind kind, bool recomputed) const {
+  return {.forward = forward(kind).play(), .backward = backward(kind, recomputed).play()};
+}
+
+PassProgram LayerCost::embedding_forward() const {
+  PassProgram program;
+  Builder to(*this, program);
+  to.compute("embedding", streamed_s(2 * bytes_of_tokens(real(model_->hidden_size))), 3);
+  to.embedding_collective();
+  return program;
+}
+
+PassProgram LayerCost::embedding_backward() const {
+  PassProgram program;
+  Builder to(*this, program);
+  if (training_->sequence_parallel) to.embedding_collective();
+  to.compute("embedding", streamed_s(4 * bytes_of_tokens(real(model_->hidden_size))), 3);
+  return program;
 }
 
 PieceTime LayerCost::embedding() const {
+  return {.forward = embedding_forward().play(), .backward = embedding_backward().play()};
+}
+
+namespace {
+
+LayerKind last_kind(const TransformerSpec& model) {
+  return kind_of(model, model.num_layers - 1);
+}
+
+}  // namespace
+
+/// Logits and loss.
+void LayerCost::forward_output(Builder& to) const {
   const double hidden = real(model_->hidden_size);
-  PieceTime piece = local(elementwise(2 * kActivationBytes * tokens_ * hidden));
-  if (training_->sequence_parallel) {
-    piece.forward.tp_s = gather_s(hidden, degree_);
-    piece.backward.tp_s = piece.forward.tp_s;
-  } else {
-    piece.forward.tp_s = reduce_s();
+  const double rows = real(plan::max_units(model_->vocab_size, degree_));
+  Projection logits = projection("output layer", tokens_, rows, hidden);
+  logits.precision = Precision::kBf16;
+  to.compute("norm", hidden_s(2), kNormKernels);
+  to.forward_entry(logits, hidden);
+  to.compute("cross entropy", streamed_s(kLogitBytes * tokens_ * rows), kLossKernels);
+}
+
+void LayerCost::backward_output(Builder& to) const {
+  const double hidden = real(model_->hidden_size);
+  const double rows = real(plan::max_units(model_->vocab_size, degree_));
+  Projection logits = projection("output layer", tokens_, rows, hidden);
+  logits.precision = Precision::kBf16;
+  to.compute("cross entropy", streamed_s(kLogitBytes * tokens_ * rows), 2);
+  to.backward_entry(logits, hidden);
+  to.compute("norm", hidden_s(4), kNormKernels);
+}
+
+PassProgram LayerCost::output_forward() const {
+  PassProgram program;
+  Builder to(*this, program);
+  forward_output(to);
+  const double hidden = real(model_->hidden_size);
+  for (std::int64_t extra = 0; extra < model_->mtp_num_layers; ++extra) {
+    to.forward(projection("MTP projection", resident_tokens_, hidden, 2 * hidden));
+    forward_layer(to, last_kind(*model_));
+    forward_output(to);
   }
-  return piece;
+  return program;
+}
+
+PassProgram LayerCost::output_backward() const {
+  PassProgram program;
+  Builder to(*this, program);
+  const double hidden = real(model_->hidden_size);
+  for (std::int64_t extra = 0; extra < model_->mtp_num_layers; ++extra) {
+    backward_output(to);
+    backward_layer(to, last_kind(*model_));
+    to.backward(projection("MTP projection", resident_tokens_, hidden, 2 * hidden));
+  }
+  backward_output(to);
+  return program;
 }
 
 PieceTime LayerCost::output() const {
-  const double hidden = real(model_->hidden_size);
-  const double rows = real(plan::max_units(model_->vocab_size, degree_));
-  const Span projection = gemm({tokens_, rows, hidden}, Precision::kBf16);
-  const double logits = kLogitBytes * tokens_ * rows / memory_rate_;
-  Span other = norm_and_residual();
-  other += Span{logits, logits};
-  PieceTime piece = entry_gemm(projection, hidden);
-  piece += local(other);
-  return piece;
+  return {.forward = output_forward().play(), .backward = output_backward().play()};
 }
 
 }  // namespace ntpsim::models

@@ -65,26 +65,41 @@ std::int64_t TransformerSpec::moe_layers() const {
   return experts ? num_layers - experts->dense_layers : 0;
 }
 
+double TransformerSpec::mtp_parameters() const {
+  const double mlp = is_moe() ? routed_expert_parameters() + shared_expert_parameters() : dense_mlp_parameters();
+  return 2 * real(hidden_size) * real(hidden_size) + attention_parameters() + mlp;
+}
+
 double TransformerSpec::total_parameters() const {
   const double attention = real(num_layers) * attention_parameters();
   const double dense = real(num_layers - moe_layers()) * dense_mlp_parameters();
   const double moe = real(moe_layers()) * (routed_expert_parameters() + shared_expert_parameters());
-  return attention + dense + moe + embedding_parameters();
+  return attention + dense + moe + real(mtp_num_layers) * mtp_parameters() + embedding_parameters();
 }
 
-double model_flops_per_token(const TransformerSpec& model, std::int64_t seq_length) {
-  double per_pass = 2 * real(model.vocab_size) * real(model.hidden_size);
+namespace {
+
+/// Forward FLOPs of one token in one layer.
+double layer_flops(const TransformerSpec& model, std::int64_t layer, std::int64_t seq_length) {
   const double score_width = real(model.num_attention_heads * (model.query_width() + model.value_width()));
+  const double attention = 2 * model.attention_parameters() +
+                           2 * score_width * model.mean_keys(seq_length, model.is_windowed_layer(layer));
+  if (!model.experts || !model.is_moe_layer(layer)) return attention + 2 * model.dense_mlp_parameters();
+  const double share = real(model.experts->router_topk) / real(model.experts->num_experts);
+  return attention + 2 * (model.shared_expert_parameters() + share * model.routed_expert_parameters());
+}
+
+}  // namespace
+
+double model_flops_per_token(const TransformerSpec& model, std::int64_t seq_length) {
+  const double hidden = real(model.hidden_size);
+  const double output = 2 * real(model.vocab_size) * hidden;
+  double per_pass = output;
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    per_pass += 2 * model.attention_parameters();
-    per_pass += 2 * score_width * model.mean_keys(seq_length, model.is_windowed_layer(layer));
-    if (!model.experts || !model.is_moe_layer(layer)) {
-      per_pass += 2 * model.dense_mlp_parameters();
-      continue;
-    }
-    const double share = real(model.experts->router_topk) / real(model.experts->num_experts);
-    per_pass += 2 * (model.shared_expert_parameters() + share * model.routed_expert_parameters());
+    per_pass += layer_flops(model, layer, seq_length);
   }
+  per_pass += real(model.mtp_num_layers) *
+              (4 * hidden * hidden + layer_flops(model, model.num_layers - 1, seq_length) + output);
   constexpr double kPasses = 3;  // forward, gradient of the activations, gradient of the weights
   return kPasses * per_pass;
 }

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "ntpsim/core/invariant.h"
 #include "ntpsim/models/collective_cost.h"
 #include "ntpsim/models/layer_cost.h"
+#include "ntpsim/models/pipeline_layout.h"
 
 namespace ntpsim::sim {
 namespace {
 
-constexpr double kGradientBytes = 4;
 constexpr double kWeightBytes = 2;
 constexpr double kActivationBytes = 2;
 // Reads gradient, master weight and two moments in FP32; writes the latter three and the 16-bit weight.
@@ -25,16 +26,6 @@ struct Stage {
   double resharded = 0;        ///< weights that its busiest rank sends or receives
   std::int64_t layers = 0;
 };
-
-/// Layers of each of `chunks` model chunks: equal but for one, the first and the last chunk short before
-/// others.
-std::vector<std::int64_t> layers_of_chunks(std::int64_t layers, std::int64_t chunks) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks), layers / chunks);
-  for (std::int64_t extra = 0; extra < layers % chunks; ++extra) {
-    ++counts[static_cast<std::size_t>(extra < chunks - 2 ? extra + 1 : 0)];
-  }
-  return counts;
-}
 
 /// The stages of one replica at one degree and speed.
 class Pipeline {
@@ -51,21 +42,23 @@ class Pipeline {
 
  private:
   void place_layers() {
-    for (const bool moe : {false, true}) {
-      for (const bool windowed : {false, true}) {
-        if (is_used({moe, windowed})) kinds_.at(index_of({moe, windowed})) = price({moe, windowed});
+    std::size_t index = 0;
+    for (const models::ChunkLayers& chunk : models::chunk_layers(*model_, *training_)) {
+      Stage& stage = stages_[index++ % stages_.size()];
+      for (std::int64_t i = 0; i < chunk.count; ++i) {
+        const bool recomputed = training_->recompute_granularity == models::Recompute::kFull ||
+                                (training_->recompute_granularity == models::Recompute::kBlock &&
+                                 i < training_->recompute_num_layers);
+        add(stage, priced(models::kind_of(*model_, chunk.first + i), recomputed));
       }
+      stage.layers += chunk.count;
     }
-    const auto chunks =
-        static_cast<std::int64_t>(stages_.size()) * training_->virtual_pipeline_model_parallel_size;
-    std::int64_t layer = 0;
-    std::size_t chunk = 0;
-    for (const std::int64_t count : layers_of_chunks(model_->num_layers, chunks)) {
-      Stage& stage = stages_[chunk++ % stages_.size()];
-      for (std::int64_t i = 0; i < count; ++i)
-        add(stage, kinds_.at(index_of(models::kind_of(*model_, layer++))));
-      stage.layers += count;
-    }
+  }
+
+  const Stage& priced(models::LayerKind kind, bool recomputed) {
+    std::optional<Stage>& stage = kinds_.at((recomputed ? 4U : 0U) + index_of(kind));
+    if (!stage) stage = price(kind, recomputed);
+    return *stage;
   }
 
   void place_vocabulary() {
@@ -81,16 +74,12 @@ class Pipeline {
                          .layers = 0});
   }
 
-  [[nodiscard]] bool is_used(models::LayerKind kind) const {
-    return (!kind.moe || model_->is_moe()) && (!kind.windowed || model_->sliding_window.has_value());
-  }
-
   [[nodiscard]] static std::size_t index_of(models::LayerKind kind) {
     return (kind.moe ? 2U : 0U) + (kind.windowed ? 1U : 0U);
   }
 
-  [[nodiscard]] Stage price(models::LayerKind kind) const {
-    return {.time = cost_->layer(kind),
+  [[nodiscard]] Stage price(models::LayerKind kind, bool recomputed) const {
+    return {.time = cost_->layer(kind, recomputed),
             .synced = models::layer_weights(*model_, *training_, kind, shape_.sync_degree),
             .resharded = models::layer_reshard_weights(*model_, *training_, kind, shape_.tp_degree,
                                                        shape_.sync_degree),
@@ -108,7 +97,7 @@ class Pipeline {
   const models::LayerCost* cost_;
   ReplicaShape shape_;
   std::vector<Stage> stages_;
-  std::array<Stage, 4> kinds_;
+  std::array<std::optional<Stage>, 8> kinds_;
 };
 
 /// Data-parallel communication and the optimizer step of one stage.
@@ -119,12 +108,13 @@ class DataParallelSync {
 
   /// Seconds exposed after the pipeline has drained and before the next step starts.
   [[nodiscard]] double exposed_s(const Stage& stage) const {
+    if (training_->use_fsdp) return 0;
     const bool sharded = training_->use_distributed_optimizer;
-    const double reshard_gradients = reshard_s(stage.resharded * kGradientBytes);
+    const double reshard_gradients = reshard_s(stage.resharded * training_->gradient_bytes());
     const double reshard_back = sharded ? reshard_s(stage.resharded * kWeightBytes) : reshard_gradients;
     const double reduce = group_s(stage.synced, [&](double weights, models::GroupSpan span) {
-      return sharded ? collectives_.reduce_scatter_s(weights * kGradientBytes, span)
-                     : collectives_.all_reduce_s(weights * kGradientBytes, span);
+      return sharded ? collectives_.reduce_scatter_s(weights * training_->gradient_bytes(), span)
+                     : collectives_.all_reduce_s(weights * training_->gradient_bytes(), span);
     });
     const double gradients = reshard_gradients + reduce + (sharded ? 0 : reshard_back);
     double exposed = training_->overlap_grad_reduce
@@ -142,10 +132,10 @@ class DataParallelSync {
 
   [[nodiscard]] double optimizer_s(const Stage& stage) const {
     double owned = stage.synced.dense + stage.synced.experts;
-    if (training_->use_distributed_optimizer) {
+    if (training_->use_distributed_optimizer || training_->use_fsdp) {
       owned = stage.synced.dense / real(dense_span().size) + stage.synced.experts / real(expert_span().size);
     }
-    const double rate = models::efficiency_of(models::generation_of(system_->gpu)).memory *
+    const double rate = models::efficiency_of(system_->gpu).gpu.memory *
                         system_->gpu.memory_bandwidth.value();
     return owned * kOptimizerBytes / rate;
   }
@@ -197,12 +187,18 @@ class DataParallelSync {
   double passes_;
 };
 
-/// Seconds of one send of a microbatch's activations to the next pipeline rank.
+/// Seconds of one send of a microbatch's activations to the next pipeline rank. What all ranks of a TP group hold
+/// is sent in shares, one a rank, and gathered at the other end (Narayanan et al., SC'21, section 4.1).
 double send_s(const models::SystemSpec& system, const models::TransformerSpec& model,
-              const models::TrainingSpec& training, const models::LayerCost& cost) {
+              const models::TrainingSpec& training, const models::LayerCost& cost, int degree) {
   const bool one_domain = training.gpus_per_replica() * training.data_parallel_size <= system.domain_size;
-  const double bytes = cost.resident_tokens() * static_cast<double>(model.hidden_size) * kActivationBytes;
-  return models::CollectiveCost(system).point_to_point_s(bytes, one_domain);
+  const models::CollectiveCost collectives(system);
+  const double whole = cost.tokens() * static_cast<double>(model.hidden_size) * kActivationBytes;
+  const double gather_s =
+      training.sequence_parallel
+          ? 0
+          : collectives.all_gather_s(whole, models::span_of(degree, 1, system.domain_size));
+  return collectives.point_to_point_s(whole / degree, one_domain) + gather_s;
 }
 
 }  // namespace
@@ -242,6 +238,7 @@ StepBreakdown StepModel::step(const ReplicaShape& shape) const {
   result.exposed_cp_s = microbatches * both.cp_s;
   result.exposed_ep_s = microbatches * both.ep_s;
 
+  result.exposed_grad_sync_s = microbatches * both.dp_s;
   double others_s = -time_of(slowest);
   for (const Stage& stage : stages) others_s += time_of(stage);
   const bool interleaved = training_.virtual_pipeline_model_parallel_size > 1;
@@ -250,14 +247,16 @@ StepBreakdown StepModel::step(const ReplicaShape& shape) const {
   if (stages.size() > 1) {
     const double exposed_sends =
         2 * (static_cast<double>(stages.size() - 1) + (interleaved ? 0 : microbatches));
-    result.exposed_pp_s = exposed_sends * send_s(system_, model_, training_, cost);
+    result.exposed_pp_s = exposed_sends * send_s(system_, model_, training_, cost, shape.tp_degree);
   }
 
   const DataParallelSync sync(system_, training_);
+  double exposed_sync_s = 0;
   for (const Stage& stage : stages) {
-    result.exposed_grad_sync_s = std::max(result.exposed_grad_sync_s, sync.exposed_s(stage));
+    exposed_sync_s = std::max(exposed_sync_s, sync.exposed_s(stage));
     result.optimizer_s = std::max(result.optimizer_s, sync.optimizer_s(stage));
   }
+  result.exposed_grad_sync_s += exposed_sync_s;
   return result;
 }
 

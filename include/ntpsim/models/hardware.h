@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "ntpsim/core/quantity.h"
+#include "ntpsim/models/efficiency.h"
 
 namespace ntpsim::models {
-
-/// Number formats that GEMMs run in.
-enum class Precision : unsigned char { kBf16, kFp16, kFp8, kMxfp8, kNvfp4 };
 
 /// The name in scenarios: "bf16", "fp16", "fp8", "mxfp8", "nvfp4".
 [[nodiscard]] std::string_view to_string(Precision precision);
@@ -66,6 +64,7 @@ struct GpuSpec {
   Power tdp;
   PowerCurve power_curve;  ///< empty where no source gives one: such a GPU cannot be boosted
   std::string power_curve_source;
+  std::optional<EfficiencySet> efficiency = {};  ///< absent: its generation's
 
   /// Dense peak in this precision; nothing where the kind lacks it.
   [[nodiscard]] std::optional<FlopRate> peak(Precision precision) const;
@@ -88,11 +87,10 @@ struct SystemSpec {
   bool operator==(const SystemSpec&) const = default;
 };
 
-/// The tensor cores' generation, told by the narrowest format a GPU has: FP4 since Blackwell, FP8 since
-/// Hopper.
-enum class GpuGeneration : unsigned char { kAmpere, kHopper, kBlackwell };
-
+/// Told by the narrowest format a GPU has: FP4 since Blackwell, FP8 since Hopper.
 [[nodiscard]] GpuGeneration generation_of(const GpuSpec& gpu);
+/// Its own, or its generation's. Lives as long as `gpu`.
+[[nodiscard]] const EfficiencySet& efficiency_of(const GpuSpec& gpu);
 
 /// The kinds of GPU that ship with ntpsim, in a fixed order.
 [[nodiscard]] std::span<const GpuSpec> gpu_catalog();

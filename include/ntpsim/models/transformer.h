@@ -18,6 +18,7 @@
 //   dense MLP:         m h f
 //   MoE layer:         E m h f_e routed, h E + m h f_s router and shared experts
 //   embeddings:        V h, twice when the output has its own
+//   MTP layer:         a layer as the last one and 2 h^2
 //
 // The convention for "model FLOPs" is that of Korthikanti et al. 2022 (arXiv 2205.05198), with causal
 // attention counted once: a query of a sequence of s tokens sees s/2 keys on average, or w - w^2/(2 s)
@@ -38,6 +39,9 @@ struct TransformerSpec {
   std::int64_t vocab_size = 0;
   bool gated_mlp = true;  ///< SwiGLU: two up projections
   bool untie_embeddings_and_output_weights = true;
+  /// Multi-token prediction (DeepSeek-V3): further layers after the last, each with a 2 h x h projection and a
+  /// pass through the output layer of its own.
+  std::int64_t mtp_num_layers = 0;
 
   /// Multi-head latent attention (DeepSeek-V2/V3); absent for ordinary attention.
   struct LatentAttention {
@@ -97,6 +101,8 @@ struct TransformerSpec {
   [[nodiscard]] double shared_expert_parameters() const;
   /// Embedding and output weights.
   [[nodiscard]] double embedding_parameters() const;
+  /// Weights of one layer of multi-token prediction.
+  [[nodiscard]] double mtp_parameters() const;
   /// All weights.
   [[nodiscard]] double total_parameters() const;
   /// Layers with routed experts.
