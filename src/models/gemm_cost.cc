@@ -10,9 +10,9 @@
 namespace ntpsim::models {
 namespace {
 
-constexpr double kResultBytes = 2;           // results are written in 16 bits
-constexpr double kAccumulatedGradient = 8;   // an FP32 gradient read and written
-constexpr double kPowerExponent = 0.63;
+constexpr double kResultBytes = 2;          // results are written in 16 bits
+constexpr double kAccumulatedGradient = 8;  // an FP32 gradient read and written
+constexpr double kPowerExponent = 1.0;
 
 /// Tiles of the result that libraries have kernels for, with their rate relative to the largest.
 struct Tile {
@@ -58,7 +58,8 @@ double GemmCost::tensor_s(const Gemm& gemm, Precision precision) const {
   const double fill = efficiency_->gpu.gemm_fill_bytes / bytes_of(precision);
   double best = 0;
   for (const Tile& tile : kTiles) {
-    const double tiles = gemm.count * std::ceil(gemm.rows / tile.rows) * std::ceil(gemm.outputs / tile.outputs);
+    const double tiles =
+        gemm.count * std::ceil(gemm.rows / tile.rows) * std::ceil(gemm.outputs / tile.outputs);
     const double flops = 2 * tile.rows * tile.outputs / (rate * tile.rate);
     for (const double split : kSplits) {
       const double waves = std::ceil(tiles * split / multiprocessors_);
@@ -81,7 +82,8 @@ double GemmCost::forward_s(const Gemm& gemm, Precision precision) const {
 }
 
 double GemmCost::data_gradient_s(const Gemm& gemm, Precision precision) const {
-  const Gemm transposed{.rows = gemm.rows, .outputs = gemm.inputs, .inputs = gemm.outputs, .count = gemm.count};
+  const Gemm transposed{
+      .rows = gemm.rows, .outputs = gemm.inputs, .inputs = gemm.outputs, .count = gemm.count};
   return bounded_s(transposed, precision, kResultBytes);
 }
 

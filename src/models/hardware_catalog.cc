@@ -123,7 +123,8 @@ GpuSpec gb200() {
 GpuSpec b300() {
   GpuSpec gpu = b200();
   gpu.name = "b300";
-  gpu.source = "NVIDIA DGX B300 datasheet (2.3 TB and 64 TB/s over 8 GPUs); attainable GEMM: stas00/ml-engineering";
+  gpu.source =
+      "NVIDIA DGX B300 datasheet (2.3 TB and 64 TB/s over 8 GPUs); attainable GEMM: stas00/ml-engineering";
   gpu.peak_fp4 = teraflops(14000);
   gpu.attainable = 1769.0 / 2250;
   gpu.attainable_fp8 = 3353.0 / 4500;

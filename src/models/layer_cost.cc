@@ -16,8 +16,11 @@ constexpr double kActivationBytes = 2;      // activations travel and rest in 16
 constexpr double kScoreBytesForward = 13;   // scores out, softmax in and out, dropout in, out and mask, in
 constexpr double kScoreBytesBackward = 17;  // the same way back, the softmax reading its output too
 constexpr double kBackwardGemms = 2.5;      // fused attention: five GEMMs where the forward pass has two
-constexpr double kBackwardAttention = 0.85;  // of the forward efficiency: FlashAttention-3 and cuDNN, long sequences
-constexpr double kLogitBytes = 16;          // logits out, to FP32, maximum and sum over them
+constexpr double kBackwardAttention =
+    0.85;  // of the forward efficiency: FlashAttention-3 and cuDNN, long sequences
+// Clamps (2), gate (3), shift, product and scaling by the router's score, each two reads or one and a write.
+constexpr double kClampedActivationPasses = 20;
+constexpr double kLogitBytes = 16;  // logits out, to FP32, maximum and sum over them
 
 // Kernels that the host launches, as a profile of Megatron Core shows them.
 constexpr double kNormKernels = 2;
@@ -32,7 +35,8 @@ double real(std::int64_t value) {
 }
 
 /// Exponentials per second: 16 a clock and multiprocessor (CUDA programming guide, arithmetic throughput),
-/// where a multiprocessor does 2048 dense 16-bit FLOPs a clock on Ampere and twice as many with each generation.
+/// where a multiprocessor does 2048 dense 16-bit FLOPs a clock on Ampere and twice as many with each
+/// generation.
 double exponential_rate(const GpuSpec& gpu) {
   constexpr double kAmpereFlopsPerExponential = 2048.0 / 16;
   const double doublings = static_cast<double>(generation_of(gpu));
@@ -53,8 +57,8 @@ PieceTime& PieceTime::operator+=(const PieceTime& other) {
   return *this;
 }
 
-/// Adds the operations of a layer to a program, with what all of them share: launch costs, and collectives that
-/// run beside or in pieces behind a GEMM.
+/// Adds the operations of a layer to a program, with what all of them share: launch costs, and collectives
+/// that run beside or in pieces behind a GEMM.
 class LayerCost::Builder {
  public:
   Builder(const LayerCost& cost, PassProgram& program)
@@ -87,7 +91,8 @@ class LayerCost::Builder {
     program_->communicate_after(kNone, stream, name, seconds, bytes, ranks);
   }
 
-  OperationIndex start(Stream stream, std::string_view name, double seconds, double bytes, std::int64_t ranks) {
+  OperationIndex start(Stream stream, std::string_view name, double seconds, double bytes,
+                       std::int64_t ranks) {
     return program_->communicate(stream, name, seconds, bytes, ranks);
   }
 
@@ -101,19 +106,21 @@ class LayerCost::Builder {
     const double operand = bytes_of(projection.precision);
     if (operand >= kActivationBytes) return;
     // Reads 16 bits and writes the narrow operand twice, as it is and transposed.
-    const double bytes = projection.shape.count * projection.shape.rows * width * (kActivationBytes + 2 * operand);
+    const double bytes =
+        projection.shape.count * projection.shape.rows * width * (kActivationBytes + 2 * operand);
     const double passes = cost_->efficiency_->of(projection.precision).casts;
     compute("cast", factor * passes * cost_->streamed_s(bytes), factor * kCastKernels * projection.kernels);
   }
 
   void forward(const Projection& projection) {
     if (projection.shape.outputs <= 0) return;
-    if (!projection.fused_casts) cast(projection, projection.shape.inputs);
-    compute(projection.name, cost_->gemms_.forward_s(projection.shape, projection.precision), projection.kernels);
+    if (projection.casts_input) cast(projection, projection.shape.inputs);
+    compute(projection.name, cost_->gemms_.forward_s(projection.shape, projection.precision),
+            projection.kernels);
   }
 
   void data_gradient(const Projection& projection) {
-    if (!projection.fused_casts) cast(projection, projection.shape.outputs);
+    if (projection.casts_gradient) cast(projection, projection.shape.outputs);
     compute("data gradient", cost_->gemms_.data_gradient_s(projection.shape, projection.precision),
             projection.kernels);
   }
@@ -181,10 +188,10 @@ class LayerCost::Builder {
     }
     const double piece = 1 / real(cost_->degree_);
     const double gemm_s = cost_->gemms_.forward_s(projection.shape, projection.precision);
-    cast(projection, projection.shape.inputs);
+    if (projection.casts_input) cast(projection, projection.shape.inputs);
     compute(projection.name, gemm_s * piece, projection.kernels);
-    program_->communicate(Stream::kTp, scatter.name, scatter.seconds * (1 - piece), scatter.bytes * (1 - piece),
-                          cost_->degree_);
+    program_->communicate(Stream::kTp, scatter.name, scatter.seconds * (1 - piece),
+                          scatter.bytes * (1 - piece), cost_->degree_);
     compute(projection.name, gemm_s * (1 - piece), projection.kernels);
     tp(Collective{scatter.name, scatter.seconds * piece, scatter.bytes * piece});
   }
@@ -316,9 +323,8 @@ void LayerCost::forward_core(Builder& to, bool windowed) const {
   const double last = 1 / real(ranks);
   if (ranks > 1) {
     const double bytes = ring_bytes();
-    const OperationIndex ring =
-        to.start(Stream::kCp, "exchange keys and values", real(ranks - 1) * exchange_s(bytes),
-                 real(ranks - 1) * bytes, ranks);
+    const OperationIndex ring = to.start(Stream::kCp, "exchange keys and values",
+                                         real(ranks - 1) * exchange_s(bytes), real(ranks - 1) * bytes, ranks);
     to.compute("attention", seconds * (1 - last), kAttentionKernels * real(ranks - 1));
     to.await(ring);
   }
@@ -343,6 +349,7 @@ LayerCost::AttentionWork LayerCost::attention_work() const {
   const double query = real(model_->query_width());
   AttentionWork work;
   work.exit = projection("projection", tokens_, hidden, heads * real(model_->value_width()));
+  work.exit.casts_input = true;
   if (!model_->latent_attention) {
     const double groups = real(shard_.groups);
     work.entry = projection("query, key and value", tokens_, (heads + 2 * groups) * query, hidden);
@@ -358,8 +365,8 @@ LayerCost::AttentionWork LayerCost::attention_work() const {
   const double query_inputs = compressed ? query_rank : hidden;
   work.down = projection("latent down projection", resident_tokens_, query_rank + kv_rank + position, hidden);
   work.entry = projection("query", tokens_, heads * query, query_inputs);
-  work.up = projection("key and value", tokens_,
-                       heads * real(latent.qk_head_dim + model_->value_width()), kv_rank);
+  work.up =
+      projection("key and value", tokens_, heads * real(latent.qk_head_dim + model_->value_width()), kv_rank);
   work.entry_width = query_inputs + kv_rank + position;
   work.rotated = 2 * heads * query;  // the parts with and without rotation are put together
   return work;
@@ -388,9 +395,8 @@ void LayerCost::backward_attention(Builder& to, bool windowed) const {
   if (ranks > 1) {
     // Keys and values go round once more, with their gradients.
     const double bytes = 2 * ring_bytes();
-    const OperationIndex ring =
-        to.start(Stream::kCp, "exchange keys, values and gradients", real(ranks - 1) * exchange_s(bytes),
-                 real(ranks - 1) * bytes, ranks);
+    const OperationIndex ring = to.start(Stream::kCp, "exchange keys, values and gradients",
+                                         real(ranks - 1) * exchange_s(bytes), real(ranks - 1) * bytes, ranks);
     to.compute("attention", seconds * (1 - last), kAttentionKernels * real(ranks - 1));
     to.await(ring);
   }
@@ -429,7 +435,8 @@ LayerCost::ExpertWork LayerCost::expert_work() const {
   ExpertWork work;
   // Every rank sends its share of the tokens; a rank with more experts than the mean gets more of them.
   work.sent_rows = tokens_ / real(degree_) * real(experts.router_topk);
-  work.rows = work.sent_rows * real(shard.cut) * real(shard.experts) * shard.ranks / real(experts.num_experts);
+  work.rows =
+      work.sent_rows * real(shard.cut) * real(shard.experts) * shard.ranks / real(experts.num_experts);
   work.cut = shard.cut;
   work.columns = real(shard.columns);
   const double held = real(shard.experts);
@@ -438,7 +445,7 @@ LayerCost::ExpertWork LayerCost::expert_work() const {
     Projection part = projection(name, work.rows / held, outputs, inputs);
     part.shape.count = held;
     part.kernels = training_->moe_fused_grouped_mlp ? 1 : held;
-    part.fused_casts = training_->moe_fused_grouped_mlp;
+    part.casts_input = part.casts_gradient = !training_->moe_fused_grouped_mlp;
     return part;
   };
   work.up = grouped("experts up", ups * work.columns, hidden);
@@ -448,13 +455,19 @@ LayerCost::ExpertWork LayerCost::expert_work() const {
   const std::int64_t ranks = training_->expert_model_parallel_size;
   const GroupSpan span = span_of(ranks, shard.cut, system_->domain_size);
   const bool flex = training_->moe_token_dispatcher == TokenDispatcher::kFlex;
-  const double copies = flex ? distinct_ranks(real(ranks), real(experts.router_topk)) : real(experts.router_topk);
+  const double copies =
+      flex ? distinct_ranks(real(ranks), real(experts.router_topk)) : real(experts.router_topk);
   work.exchanged_bytes = tokens_ / real(degree_) * copies * hidden * kActivationBytes;
   work.exchange_s = collectives_.all_to_all_s(work.exchanged_bytes, span);
   work.gathered_bytes = work.rows * hidden * kActivationBytes;
-  work.gather_s =
-      collectives_.all_gather_s(work.gathered_bytes, span_of(shard.cut, 1, system_->domain_size));
+  work.gather_s = collectives_.all_gather_s(work.gathered_bytes, span_of(shard.cut, 1, system_->domain_size));
   return work;
+}
+
+/// Passes of the experts' activation over its output, forward; fused: reads its inputs and writes.
+double LayerCost::activation_passes() const {
+  const bool fused = training_->moe_fused_grouped_mlp || !model_->clamped_activation;
+  return fused ? model_->mlp_matrices() : kClampedActivationPasses;
 }
 
 /// To the experts or back from them.
@@ -470,7 +483,6 @@ void LayerCost::exchange_tokens(Builder& to, std::string_view name, const Expert
 void LayerCost::forward_experts(Builder& to) const {
   const ExpertWork work = expert_work();
   const double hidden = real(model_->hidden_size);
-  const double ups = model_->mlp_matrices() - 1;
   const bool flex = training_->moe_token_dispatcher == TokenDispatcher::kFlex;
   // Kernels that permute as they send save the passes of a permutation of their own.
   const double permuted_s = flex ? 0 : work.permuted_s;
@@ -486,7 +498,7 @@ void LayerCost::forward_experts(Builder& to) const {
   to.exposed(Stream::kTp, "all-gather", work.gather_s, work.gathered_bytes, work.cut);
   to.compute("permutation", work.permuted_s, 2);
   to.forward(work.up);
-  to.compute("activation", streamed_s((ups + 1) * kActivationBytes * work.rows * work.columns), 1);
+  to.compute("activation", streamed_s(activation_passes() * kActivationBytes * work.rows * work.columns), 1);
   to.forward(work.down);
   to.compute("permutation", work.permuted_s, 2);
   to.exposed(Stream::kTp, "reduce-scatter", work.gather_s, work.gathered_bytes, work.cut);
@@ -510,16 +522,18 @@ void LayerCost::backward_experts(Builder& to) const {
   to.exposed(Stream::kTp, "all-gather", work.gather_s, work.gathered_bytes, work.cut);
   to.compute("permutation", work.permuted_s, 2);
   to.backward(work.down);
-  to.compute("activation", streamed_s((2 * ups + 1) * kActivationBytes * work.rows * work.columns), 1);
+  to.compute("activation",
+             streamed_s((activation_passes() + ups) * kActivationBytes * work.rows * work.columns), 1);
   to.backward(work.up);
   to.compute("permutation", work.permuted_s, 2);
   to.exposed(Stream::kTp, "reduce-scatter", work.gather_s, work.gathered_bytes, work.cut);
   exchange_tokens(to, "dispatch backward", work);
   to.compute("permutation", permuted_s, 2);
   to.dynamic_shapes(false);
-  to.compute("router",
-             gemms_.data_gradient_s(router, Precision::kBf16) + gemms_.weight_gradient_s(router, Precision::kBf16),
-             kRouterKernels);
+  to.compute(
+      "router",
+      gemms_.data_gradient_s(router, Precision::kBf16) + gemms_.weight_gradient_s(router, Precision::kBf16),
+      kRouterKernels);
   to.compute("norm", hidden_s(4), kNormKernels);
 }
 

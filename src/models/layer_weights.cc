@@ -119,8 +119,9 @@ ExpertShard expert_shard(const TransformerSpec& model, const TrainingSpec& train
   return {.experts = local_experts(model, training, degree),
           .columns = plan::max_units(experts_of(model).ffn_hidden_size, cut),
           .cut = cut,
-          .ranks = real(expert_ranks_times_tp(training, degree)) /
-                   real(training.tensor_model_parallel_size)};
+          .ranks = experts_cut_over_tp_group(training) ? real(training.expert_model_parallel_size)
+                                                       : real(expert_ranks_times_tp(training, degree)) /
+                                                             real(training.tensor_model_parallel_size)};
 }
 
 }  // namespace ntpsim::models

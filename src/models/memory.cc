@@ -136,15 +136,11 @@ JobMemory::JobMemory(const TransformerSpec& model, const TrainingSpec& training,
   if (!model.experts) return;
 
   expert_weights_ = layer_weights(model, training, {.moe = true, .windowed = false}, degree);
-  // Every rank sends its tokens' top-k rows; those of the expert-parallel group are balanced over experts. An
-  // expert that is cut over the TP group gets the rows of as many groups as before, whatever their degree.
+  // Every rank sends its tokens' top-k rows; those of the expert-parallel group are balanced over experts.
   const ExpertShard shard = expert_shard(model, training, degree);
-  const double expert_parallel =
-      training.expert_tensor_parallel_size == tp ? real(training.expert_model_parallel_size) : shard.ranks;
   expert_columns_ = real(shard.columns);
   const double sent = tokens_ / degree_ * real(model.experts->router_topk);
-  dispatched_ =
-      sent * real(shard.cut) * expert_parallel * real(shard.experts) / real(model.experts->num_experts);
+  dispatched_ = sent * real(shard.cut) * shard.ranks * real(shard.experts) / real(model.experts->num_experts);
   experts_ = layer_bytes(true);
 }
 
@@ -335,11 +331,12 @@ MemoryBreakdown JobMemory::stage(std::int64_t stage, const RecomputeChoice& reco
 
   const StageWeights held = weights(dense, experts, stage);
   const double total = held.all.dense + held.all.experts;
+  const double gradient = training_->gradient_bytes();
   const bool fsdp = training_->use_fsdp;
-  if (fsdp) working += held.unit * (2 * kHalf + kSingle);
+  if (fsdp) working += held.unit * (2 * kHalf + gradient);
   const bool shares_optimizer = fsdp || training_->use_distributed_optimizer;
   return {.weights = Bytes(fsdp ? sharded(held.all, kHalf) : kHalf * total),
-          .gradients = Bytes(fsdp ? sharded(held.all, kSingle) : kSingle * total),
+          .gradients = Bytes(fsdp ? sharded(held.all, gradient) : gradient * total),
           .optimizer = Bytes(shares_optimizer ? sharded(held.all, kOptimizerBytes) : kOptimizerBytes * total),
           .activations = Bytes(activations),
           .working = Bytes(working),

@@ -67,6 +67,17 @@ TransformerSpec latent(TransformerSpec model, const TransformerSpec::LatentAtten
   return model;
 }
 
+TransformerSpec clamped(TransformerSpec model) {
+  model.clamped_activation = true;
+  return model;
+}
+
+/// One layer of multi-token prediction, as in DeepSeek-V3's own training.
+TransformerSpec with_mtp(TransformerSpec model) {
+  model.mtp_num_layers = 1;
+  return model;
+}
+
 std::vector<TransformerSpec> make_catalog() {
   return {
       dense("megatron-a100-1.7b", kNarayanan, {24, 2304, 24, 24, 96, 9216, 51200}, Style::kMegatron),
@@ -107,9 +118,10 @@ std::vector<TransformerSpec> make_catalog() {
       moe("mixtral-8x7b", {32, 4096, 32, 8, 128, 14336, 32000}, {8, 2, 14336, 0, 0}),
       moe("qwen3-235b-a22b", {94, 4096, 64, 4, 128, 12288, 151936}, {128, 8, 1536, 0, 0}),
       moe("qwen3-30b-a3b", {48, 2048, 32, 4, 128, 6144, 151936}, {128, 8, 768, 0, 0}),
-      windowed(moe("gpt-oss-120b", {36, 2880, 64, 8, 64, 2880, 201088}, {128, 4, 2880, 0, 0}), {128, 2}),
-      latent(moe("deepseek-v3", {61, 7168, 128, 128, 128, 18432, 129280}, {256, 8, 2048, 2048, 3}),
-             {1536, 512, 128, 64, 128}),
+      clamped(
+          windowed(moe("gpt-oss-120b", {36, 2880, 64, 8, 64, 2880, 201088}, {128, 4, 2880, 0, 0}), {128, 2})),
+      with_mtp(latent(moe("deepseek-v3", {61, 7168, 128, 128, 128, 18432, 129280}, {256, 8, 2048, 2048, 3}),
+                      {1536, 512, 128, 64, 128})),
       latent(moe("kimi-k2", {61, 7168, 64, 64, 128, 18432, 163840}, {384, 8, 2048, 2048, 1}),
              {1536, 512, 128, 64, 128}),
   };

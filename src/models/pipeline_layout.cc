@@ -1,5 +1,6 @@
 #include "ntpsim/models/pipeline_layout.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "ntpsim/core/invariant.h"
@@ -12,6 +13,22 @@ std::vector<std::int64_t> spread(std::int64_t layers, std::int64_t parts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(parts), layers / parts);
   for (std::int64_t extra = 0; extra < layers % parts; ++extra) {
     ++counts[static_cast<std::size_t>(extra < parts - 2 ? extra + 1 : 0)];
+  }
+  return counts;
+}
+
+/// Layers of every chunk when nothing is said: multi-token prediction takes two places of the last chunk a
+/// layer, its own and that of its pass through the output layer.
+std::vector<std::int64_t> even_counts(const TransformerSpec& model, const TrainingSpec& training) {
+  const std::int64_t reserved = 2 * model.mtp_num_layers;
+  std::vector<std::int64_t> counts =
+      spread(model.num_layers + reserved,
+             training.pipeline_model_parallel_size * training.virtual_pipeline_model_parallel_size);
+  std::int64_t left = reserved;
+  for (auto count = counts.rbegin(); left > 0 && count != counts.rend(); ++count) {
+    const std::int64_t given = std::min(left, *count);
+    *count -= given;
+    left -= given;
   }
   return counts;
 }
@@ -54,9 +71,7 @@ std::vector<ChunkLayers> chunk_layers(const TransformerSpec& model, const Traini
   const bool uneven =
       training.decoder_first_pipeline_num_layers > 0 || training.decoder_last_pipeline_num_layers > 0;
   const std::vector<std::int64_t> counts =
-      uneven ? uneven_counts(model.num_layers, training)
-             : spread(model.num_layers, training.pipeline_model_parallel_size *
-                                            training.virtual_pipeline_model_parallel_size);
+      uneven ? uneven_counts(model.num_layers, training) : even_counts(model, training);
   std::vector<ChunkLayers> chunks;
   std::int64_t first = 0;
   for (const std::int64_t count : counts) {

@@ -66,7 +66,8 @@ std::int64_t TransformerSpec::moe_layers() const {
 }
 
 double TransformerSpec::mtp_parameters() const {
-  const double mlp = is_moe() ? routed_expert_parameters() + shared_expert_parameters() : dense_mlp_parameters();
+  const double mlp =
+      is_moe() ? routed_expert_parameters() + shared_expert_parameters() : dense_mlp_parameters();
   return 2 * real(hidden_size) * real(hidden_size) + attention_parameters() + mlp;
 }
 

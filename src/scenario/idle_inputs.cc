@@ -83,6 +83,23 @@ void warn_of_overlap(const models::TrainingSpec& training, Reader& reader) {
   }
 }
 
+// Settings of experts in a job without, and of recomputed layers where none are counted.
+void warn_of_unused(const models::TrainingSpec& training, bool moe, Reader& reader) {
+  const auto warn = [&](const char* pointer, const char* why) {
+    if (reader.document().find(pointer) != nullptr) reader.warning(pointer, why);
+  };
+  if (!moe && reader.good({"/model"})) {
+    for (const char* pointer :
+         {"/training/moe_token_dispatcher", "/training/overlap_moe_expert_parallel_comm",
+          "/training/moe_fused_grouped_mlp"}) {
+      warn(pointer, "the model has no experts, so it has no effect");
+    }
+  }
+  if (training.recompute_granularity != models::Recompute::kBlock) {
+    warn("/training/recompute_num_layers", "only block recomputation counts layers, so it has no effect");
+  }
+}
+
 void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& reader) {
   const models::TrainingSpec& training = scenario.job.training;
   if (!scenario.job.model.is_moe() && doc.given_expert_tensor_parallel_size && reader.good({"/model"})) {
@@ -97,6 +114,7 @@ void warn_of_training(const TrainingDoc& doc, const Scenario& scenario, Reader& 
     reader.warning("/training/sequence_parallel", "tensor_model_parallel_size is 1, so it has no effect");
   }
   warn_of_overlap(training, reader);
+  warn_of_unused(training, scenario.job.model.is_moe(), reader);
 }
 
 bool has_tray_scope(const models::FailureClass& failure) {

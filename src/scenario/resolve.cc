@@ -115,7 +115,7 @@ void check_boost(const Scenario& scenario, Reader& reader) {
   }
 }
 
-// A job whose weights and optimizer state alone exceed the GPU's memory is refused by name.
+// A job that exceeds the GPU's memory is refused with the breakdown.
 void check_memory(const Scenario& scenario, Reader& reader) {
   if (!reader.good({"/cluster", "/model", "/training"})) return;
   const models::TrainingSpec& training = scenario.job.training;
@@ -127,14 +127,17 @@ void check_memory(const Scenario& scenario, Reader& reader) {
     degree = policy.reduced_degrees.back();
     where = fmt::format("the reduced TP degree {} of {}", degree, policy.label);
   }
-  const Bytes needed = models::model_state_per_gpu(scenario.job.model, training, degree);
-  if (needed <= gpu.memory) return;
-  constexpr double kGiga = 1e9;
+  const models::MemoryBreakdown memory = models::memory_per_gpu(scenario.job.model, training, degree);
+  if (memory.total() <= gpu.memory) return;
+  const auto gb = [](Bytes bytes) { return bytes.value() / 1e9; };
   reader.error(
       "/training",
-      fmt::format("does not fit: weights, gradients and optimizer state at {} take {:.1f} GB of each "
-                  "GPU, a {} has {:.1f} GB; raise tensor, pipeline or expert parallel sizes",
-                  where, needed.value() / kGiga, gpu.name, gpu.memory.value() / kGiga));
+      fmt::format(
+          "does not fit: at {} a GPU needs {:.1f} GB (weights {:.1f}, gradients {:.1f}, optimizer "
+          "{:.1f}, activations {:.1f}, working {:.1f}, buffers {:.1f}), a {} has {:.1f} GB; raise "
+          "tensor, pipeline, context or expert parallel sizes, lower micro_batch_size or recompute more",
+          where, gb(memory.total()), gb(memory.weights), gb(memory.gradients), gb(memory.optimizer),
+          gb(memory.activations), gb(memory.working), gb(memory.buffers), gpu.name, gb(gpu.memory)));
 }
 
 // ---- back to a document

@@ -24,6 +24,10 @@ constexpr const char* kDp = "/training/data_parallel_size";
 constexpr const char* kMicroBatch = "/training/micro_batch_size";
 constexpr const char* kGlobalBatch = "/training/global_batch_size";
 constexpr const char* kSeqLength = "/training/seq_length";
+constexpr const char* kFirstLayers = "/training/decoder_first_pipeline_num_layers";
+constexpr const char* kLastLayers = "/training/decoder_last_pipeline_num_layers";
+constexpr const char* kRecompute = "/training/recompute_granularity";
+constexpr const char* kRecomputed = "/training/recompute_num_layers";
 constexpr const char* kModel = "/model";
 
 // The check of one parallel job against one cluster and model. Each check is made only when all the values it
@@ -53,6 +57,33 @@ class TrainingCheck {
                                     training_.seq_length, training_.context_parallel_size,
                                     nearest_multiples(training_.seq_length, training_.context_parallel_size,
                                                       kMaxSequences)));
+    }
+  }
+
+  /// Layers that the ends of the pipeline are given, and recomputed ones.
+  void check_layers() {
+    if (!reader_.good({kModel, kPp, kFirstLayers, kLastLayers})) return;
+    const std::int64_t first = training_.decoder_first_pipeline_num_layers;
+    const std::int64_t last = training_.decoder_last_pipeline_num_layers;
+    const std::int64_t ranks = training_.pipeline_model_parallel_size;
+    const char* pointer = first > 0 ? kFirstLayers : kLastLayers;
+    if (first + last == 0) return;
+    if (ranks == 1) {
+      error(pointer, "expected none: pipeline_model_parallel_size is 1");
+    } else if (first + last > model_.num_layers) {
+      error(pointer, fmt::format("the ends of the pipeline are given {} + {} layers, but {} has {}", first,
+                                 last, model_.name, model_.num_layers));
+    } else if (ranks == 2 && first > 0 && last > 0 && first + last != model_.num_layers) {
+      error(pointer, fmt::format("two pipeline ranks are given {} + {} layers, but {} has {}", first, last,
+                                 model_.name, model_.num_layers));
+    }
+  }
+
+  void check_recomputation() {
+    if (!reader_.good({kRecompute, kRecomputed})) return;
+    const bool block = training_.recompute_granularity == models::Recompute::kBlock;
+    if (block && training_.recompute_num_layers == 0) {
+      error(kRecompute, "block recomputation needs recompute_num_layers of at least 1");
     }
   }
 
@@ -204,6 +235,8 @@ TrainingSpec resolve_training(const TrainingDoc& doc, const sim::ClusterSpec& cl
   TrainingCheck check(cluster, model, training, reader);
   check.check_degrees();
   check.check_experts();
+  check.check_layers();
+  check.check_recomputation();
   const bool replicas_known = check.resolve_replicas(doc.given_data_parallel_size);
   check.check_batch(replicas_known);
   if (replicas_known) check.check_expert_groups();

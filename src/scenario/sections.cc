@@ -6,6 +6,8 @@
 
 #include "ntpsim/sim/policy_table.h"
 
+#include "model_limits.h"
+
 namespace ntpsim::scenario {
 namespace {
 
@@ -161,7 +163,9 @@ Kind<models::Precision> precision() {
 
 const Section<TrainingDoc>& training_section() {
   using T = TrainingDoc;
+  using models::CudaGraphs;
   using models::Recompute;
+  using models::TokenDispatcher;
   static const Section<T> section{
       "Training",
       "How the job is cut over GPUs, under Megatron's names.",
@@ -187,10 +191,20 @@ const Section<TrainingDoc>& training_section() {
         Example{8192}},
        {"precision", &T::precision, precision(), "Number format of the GEMMs.", Default{"bf16"}},
        {"recompute_granularity", &T::recompute_granularity,
-        choice<Recompute>(
-            "recomputation",
-            {{"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}}),
-        "Which activations are recomputed in the backward pass.", Default{"none"}},
+        choice<Recompute>("recomputation", {{"none", Recompute::kNone},
+                                            {"selective", Recompute::kSelective},
+                                            {"block", Recompute::kBlock},
+                                            {"full", Recompute::kFull}}),
+        "What the backward pass computes again: nothing, the attention core, the first recompute_num_layers "
+        "of "
+        "each model chunk, or all layers.",
+        Default{"none"}},
+       {"recompute_num_layers", &T::recompute_num_layers, whole_number(0, kMaxLayers),
+        "Layers of each model chunk that are recomputed; with recompute_granularity block only.", Default{0}},
+       {"decoder_first_pipeline_num_layers", &T::decoder_first_pipeline_num_layers,
+        whole_number(0, kMaxLayers), "Layers of the first pipeline rank; 0: spread evenly.", Default{0}},
+       {"decoder_last_pipeline_num_layers", &T::decoder_last_pipeline_num_layers, whole_number(0, kMaxLayers),
+        "Layers of the last pipeline rank; 0: spread evenly.", Default{0}},
        {"fused_attention", &T::fused_attention, boolean(),
         "FlashAttention kind; otherwise the scores pass through memory.", Default{true}},
        {"sequence_parallel", &T::given_sequence_parallel, boolean(),
@@ -203,7 +217,31 @@ const Section<TrainingDoc>& training_section() {
         "The distributed optimizer's parameter gather is hidden behind the next forward pass. Default: "
         "use_distributed_optimizer."},
        {"use_distributed_optimizer", &T::use_distributed_optimizer, boolean(),
-        "The optimizer state is spread over the replicas.", Default{true}}}};
+        "The optimizer state is spread over the replicas.", Default{true}},
+       {"grad_reduce_in_fp32", &T::grad_reduce_in_fp32, boolean(),
+        "Gradients are kept and reduced in FP32, else in 16 bits.", Default{true}},
+       {"use_fsdp", &T::use_fsdp, boolean(),
+        "Weights and gradients are spread over the replicas, too; each layer's are gathered before its "
+        "passes.",
+        Default{false}},
+       {"moe_token_dispatcher", &T::moe_token_dispatcher,
+        choice<TokenDispatcher>("dispatcher",
+                                {{"alltoall", TokenDispatcher::kAllToAll}, {"flex", TokenDispatcher::kFlex}}),
+        "How tokens get to their experts: NCCL's all-to-all between permutations, or kernels that permute as "
+        "they send (DeepEP, HybridEP).",
+        Default{"flex"}},
+       {"overlap_moe_expert_parallel_comm", &T::overlap_moe_expert_parallel_comm, boolean(),
+        "The experts' all-to-all is hidden behind another microbatch's compute.", Default{false}},
+       {"moe_fused_grouped_mlp", &T::moe_fused_grouped_mlp, boolean(),
+        "Casts and activation of all experts are part of their grouped GEMMs.", Default{false}},
+       {"cuda_graphs", &T::cuda_graphs,
+        choice<CudaGraphs>("CUDA graphs", {{"none", CudaGraphs::kNone},
+                                           {"scoped", CudaGraphs::kScoped},
+                                           {"full_iteration", CudaGraphs::kFullIteration}}),
+        "What is launched as a CUDA graph: nothing, what has static shapes, or the whole iteration.",
+        Default{"none"}},
+       {"fp8_dot_product_attention", &T::fp8_dot_product_attention, boolean(),
+        "Attention's GEMMs run in 8 bits.", Default{false}}}};
   return section;
 }
 

@@ -14,12 +14,12 @@ enum class GpuGeneration : unsigned char { kAmpere, kHopper, kBlackwell };
 /// What a generation of GPUs and its software reach of their ceilings in training runs. Fitted to published
 /// runs, one set per generation (src/models/efficiency_catalog.cc).
 struct Efficiency {
-  double gemm = 1;                ///< long-run rate of a large 16-bit GEMM over the best measured one (power)
-  double gemm_fill_bytes = 0;     ///< bytes of K that filling and draining a tile's pipeline costs
-  double attention = 1;           ///< fused attention, forward, over the bound of tensor cores and exponentials
-  double dispatch = 1;            ///< memory passes of moving tokens to experts over the least possible
-  double memory = 1;              ///< attainable over peak memory bandwidth
-  double launch_s = 0;            ///< gap between two kernels outside of CUDA graphs
+  double gemm = 1;             ///< long-run rate of a large 16-bit GEMM over the best measured one (power)
+  double gemm_fill_bytes = 0;  ///< bytes of K that filling and draining a tile's pipeline costs
+  double attention = 1;        ///< fused attention, forward, over the bound of tensor cores and exponentials
+  double dispatch = 1;         ///< memory passes of moving tokens to experts over the least possible
+  double memory = 1;           ///< attainable over peak memory bandwidth
+  double launch_s = 0;         ///< gap between two kernels outside of CUDA graphs
 
   bool operator==(const Efficiency&) const = default;
 };

@@ -4,12 +4,13 @@
 
 // Seconds of matrix multiplications on one GPU.
 //
-// A GEMM of `rows` x `outputs` x `inputs` (m x n x k) runs in tiles of the result. Each of the S multiprocessors
-// works on one tile at a time, so c m/t_m n/t_n tiles (c GEMMs grouped, each rounded up) take ceil(tiles/S) waves.
-// A tile takes 2 t_m t_n (k + k0) FLOPs at its share of the long-run rate, where k0 (`gemm_fill_bytes`) is what
-// filling and draining the pipeline costs; smaller tiles reuse operands less and run at a lower rate. K may be
-// split to fill a last wave, at one more k0 a part. The fastest of these shapes counts, as in a library that
-// picks its kernel by heuristics. What memory takes for operands and result is a lower bound.
+// A GEMM of `rows` x `outputs` x `inputs` (m x n x k) runs in tiles of the result. Each of the S
+// multiprocessors works on one tile at a time, so c m/t_m n/t_n tiles (c GEMMs grouped, each rounded up) take
+// ceil(tiles/S) waves. A tile takes 2 t_m t_n (k + k0) FLOPs at its share of the long-run rate, where k0
+// (`gemm_fill_bytes`) is what filling and draining the pipeline costs; smaller tiles reuse operands less and
+// run at a lower rate. K may be split to fill a last wave, at one more k0 a part. The fastest of these shapes
+// counts, as in a library that picks its kernel by heuristics. What memory takes for operands and result is a
+// lower bound.
 //
 // The long-run rate is what power lets through:
 //

@@ -64,7 +64,8 @@ class LayerCost {
     Gemm shape;
     Precision precision = Precision::kBf16;
     double kernels = 1;
-    bool fused_casts = false;
+    bool casts_input = false;  ///< norms and activations write the narrow format themselves
+    bool casts_gradient = true;
   };
 
   struct AttentionWork {
@@ -97,9 +98,11 @@ class LayerCost {
   [[nodiscard]] double attention_s(bool windowed, bool backward) const;
   [[nodiscard]] double ring_bytes() const;
   [[nodiscard]] double exchange_s(double bytes) const;
-  [[nodiscard]] Projection projection(std::string_view name, double rows, double outputs, double inputs) const;
+  [[nodiscard]] Projection projection(std::string_view name, double rows, double outputs,
+                                      double inputs) const;
   [[nodiscard]] AttentionWork attention_work() const;
   [[nodiscard]] ExpertWork expert_work() const;
+  [[nodiscard]] double activation_passes() const;
 
   void forward_layer(Builder& to, LayerKind kind) const;
   void backward_layer(Builder& to, LayerKind kind) const;

@@ -6,9 +6,9 @@
 #include "ntpsim/models/training.h"
 #include "ntpsim/models/transformer.h"
 
-// What the fullest rank of a TP group holds of a layer. A degree need not divide anything: the planner cuts the
-// tensors (models/tensor_parallel.h). An expert-parallel group that lost TP ranks spreads its experts over those
-// left.
+// What the fullest rank of a TP group holds of a layer. A degree need not divide anything: the planner cuts
+// the tensors (models/tensor_parallel.h). An expert-parallel group that lost TP ranks spreads its experts
+// over those left.
 
 namespace ntpsim::models {
 
@@ -58,6 +58,7 @@ struct ExpertShard {
 };
 
 /// REQUIRES: an MoE model; 1 <= degree <= the TP size.
-[[nodiscard]] ExpertShard expert_shard(const TransformerSpec& model, const TrainingSpec& training, int degree);
+[[nodiscard]] ExpertShard expert_shard(const TransformerSpec& model, const TrainingSpec& training,
+                                       int degree);
 
 }  // namespace ntpsim::models

@@ -9,8 +9,8 @@
 // stream waits is communication that is not hidden.
 //
 // The host launches the kernels of compute operations in order, each at a cost of its own. A kernel starts no
-// earlier than it is launched; the host runs ahead, but for operations that it waits for (the counts of tokens
-// for each expert, say). Where nothing is waited for, a pass takes as long as the slower of the two.
+// earlier than it is launched; the host runs ahead, but for operations that it waits for (the counts of
+// tokens for each expert, say). Where nothing is waited for, a pass takes as long as the slower of the two.
 
 namespace ntpsim::models {
 

@@ -21,9 +21,11 @@ struct ChunkLayers {
 };
 
 /// The layers of every chunk, in order. Equal but for one where they do not divide, the first and the last
-/// chunk short before others; or as `decoder_first_pipeline_num_layers` and `decoder_last_pipeline_num_layers`
-/// say, each rank's spread evenly over its chunks and what is left evenly over the other ranks.
-/// REQUIRES: the layers suffice for what the two ends are given. O(p v).
-[[nodiscard]] std::vector<ChunkLayers> chunk_layers(const TransformerSpec& model, const TrainingSpec& training);
+/// chunk short before others (of multi-token prediction, each layer takes two places of the last chunk, as in
+/// Megatron Bridge's layouts of DeepSeek-V3); or as `decoder_first_pipeline_num_layers` and
+/// `decoder_last_pipeline_num_layers` say, each rank's spread evenly over its chunks and what is left evenly
+/// over the other ranks. REQUIRES: the layers suffice for what the two ends are given. O(p v).
+[[nodiscard]] std::vector<ChunkLayers> chunk_layers(const TransformerSpec& model,
+                                                    const TrainingSpec& training);
 
 }  // namespace ntpsim::models

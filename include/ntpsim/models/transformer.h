@@ -39,8 +39,11 @@ struct TransformerSpec {
   std::int64_t vocab_size = 0;
   bool gated_mlp = true;  ///< SwiGLU: two up projections
   bool untie_embeddings_and_output_weights = true;
-  /// Multi-token prediction (DeepSeek-V3): further layers after the last, each with a 2 h x h projection and a
-  /// pass through the output layer of its own.
+  /// The activation clamps and shifts its inputs (gpt-oss), which Megatron Core does in separate kernels
+  /// unless the grouped GEMMs take it in.
+  bool clamped_activation = false;
+  /// Multi-token prediction (DeepSeek-V3): further layers after the last, each with a 2 h x h projection and
+  /// a pass through the output layer of its own.
   std::int64_t mtp_num_layers = 0;
 
   /// Multi-head latent attention (DeepSeek-V2/V3); absent for ordinary attention.
