@@ -1,9 +1,10 @@
 #include "run_check.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
+
+#include "ntpsim/core/invariant.h"
 
 namespace ntpsim::analysis {
 namespace {
@@ -25,8 +26,8 @@ class RunCheck {
       problem_("seq", fmt::format("found {}, expected a multiple of cp, which is {}", row_.seq, row_.cp));
     }
     if (row_.gbs > kMostTokens / row_.seq) {
-      problem_("gbs", fmt::format("{} x {} tokens in a step, expected at most {}", row_.gbs, row_.seq,
-                                  kMostTokens));
+      problem_("gbs",
+               fmt::format("{} x {} tokens in a step, expected at most {}", row_.gbs, row_.seq, kMostTokens));
     }
   }
 
@@ -99,6 +100,7 @@ class RunCheck {
     }
     const std::int64_t stage_ranks = row_.tp * row_.cp;
     const std::int64_t together = std::lcm(row_.ep * row_.etp.value_or(1), stage_ranks) / stage_ranks;
+    invariant(together > 0, "degrees are positive");
     if (row_.dp() % together != 0) {
       problem_("ep", fmt::format("an expert-parallel group of {} x {} GPUs spans {} replicas, which does not "
                                  "divide the {} replicas",

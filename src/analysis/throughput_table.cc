@@ -51,9 +51,10 @@ std::string nearest_text(std::string_view name, std::span<const std::string_view
 }
 
 std::optional<double> parse_number(std::string_view text) {
+  const std::string digits(text);
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
+  const char* const end = digits.data() + digits.size();
+  const auto parsed = std::from_chars(digits.data(), end, value);
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value)) return std::nullopt;
   return value;
 }
@@ -165,34 +166,32 @@ const std::vector<Column>& all_columns() {
   constexpr Range kGpus{1, 100'000'000};
   constexpr Range kDegree{1, 100'000};  // any four of them multiply to less than 2^63
   constexpr Range kMany{1, 1'000'000'000'000};
-  static const std::vector<Column> columns = {
-      text_column("id", &T::id, true),
-      text_column("model", &T::model, true),
-      text_column("system", &T::system, true),
-      whole_column("gpus", &T::gpus, true, kGpus),
-      precision_column(),
-      whole_column("gbs", &T::gbs, true, kMany),
-      whole_column("seq", &T::seq, true, kMany),
-      whole_column("tp", &T::tp, true, kDegree),
-      whole_column("pp", &T::pp, true, kDegree),
-      whole_column("mbs", &T::mbs, false, kMany),
-      whole_column("cp", &T::cp, false, kDegree),
-      whole_column("vp", &T::vp, false, kDegree),
-      whole_column("ep", &T::ep, false, kDegree),
-      whole_column("etp", &T::etp, false, kDegree),
-      whole_column("fsdp", &T::fsdp, false, {0, kGpus.max}),
-      recompute_column(),
-      figure_column("step_s", &T::step_s),
-      figure_column("tokens_per_s_per_gpu", &T::tokens_per_s_per_gpu),
-      figure_column("tflops_per_gpu", &T::tflops_per_gpu),
-      text_column("flops_convention", &T::flops_convention, false),
-      text_column("source", &T::source, false),
-      figure_column("peak_mem_gib", &T::peak_mem_gib)};
+  static const std::vector<Column> columns = {text_column("id", &T::id, true),
+                                              text_column("model", &T::model, true),
+                                              text_column("system", &T::system, true),
+                                              whole_column("gpus", &T::gpus, true, kGpus),
+                                              precision_column(),
+                                              whole_column("gbs", &T::gbs, true, kMany),
+                                              whole_column("seq", &T::seq, true, kMany),
+                                              whole_column("tp", &T::tp, true, kDegree),
+                                              whole_column("pp", &T::pp, true, kDegree),
+                                              whole_column("mbs", &T::mbs, false, kMany),
+                                              whole_column("cp", &T::cp, false, kDegree),
+                                              whole_column("vp", &T::vp, false, kDegree),
+                                              whole_column("ep", &T::ep, false, kDegree),
+                                              whole_column("etp", &T::etp, false, kDegree),
+                                              whole_column("fsdp", &T::fsdp, false, {0, kGpus.max}),
+                                              recompute_column(),
+                                              figure_column("step_s", &T::step_s),
+                                              figure_column("tokens_per_s_per_gpu", &T::tokens_per_s_per_gpu),
+                                              figure_column("tflops_per_gpu", &T::tflops_per_gpu),
+                                              text_column("flops_convention", &T::flops_convention, false),
+                                              text_column("source", &T::source, false),
+                                              figure_column("peak_mem_gib", &T::peak_mem_gib)};
   return columns;
 }
 
 constexpr std::array<std::string_view, 3> kFigures = {"step_s", "tokens_per_s_per_gpu", "tflops_per_gpu"};
-
 
 std::vector<std::string_view> column_names() {
   std::vector<std::string_view> names;
@@ -208,8 +207,8 @@ class TableReader {
 
   [[nodiscard]] Result<ThroughputTable> read(std::span<const CsvRecord> records) {
     if (records.empty()) {
-      errors_.error(file_, "", fmt::format("found no header, expected columns {}",
-                                           fmt::join(column_names(), ", ")));
+      errors_.error(file_, "",
+                    fmt::format("found no header, expected columns {}", fmt::join(column_names(), ", ")));
       return tl::unexpected(std::move(errors_));
     }
     read_header(records.front());
@@ -267,7 +266,8 @@ class TableReader {
       line_error(line, fmt::format("found none of the columns {}, expected one at least",
                                    fmt::join(kFigures, ", ")));
     }
-    if (header_.size() == 1 && !unused.empty() && unused.front().find_first_of(";\t") != unused.front().npos) {
+    if (header_.size() == 1 && !unused.empty() &&
+        unused.front().find_first_of(";\t") != std::string_view::npos) {
       line_error(line, "found one cell, expected cells separated by commas");
     }
   }
@@ -297,7 +297,7 @@ class TableReader {
     for (std::size_t i = 0; i < header_.size(); ++i) {
       if (header_[i] != nullptr) read_cell(record, i, run.stated);
     }
-    if (header_good_) check_names(run);
+    if (header_good_) check_row(run);
     if (row_good_) {
       check_run(run, [this, line = record.line](std::string_view column, const std::string& message) {
         error(line, column, message);
@@ -321,21 +321,36 @@ class TableReader {
                       nearest_text(cell, column.known)));
   }
 
-  void check_names(MeasuredRun& run) {
+  void check_row(MeasuredRun& run) {
     const ThroughputRow& row = run.stated;
+    if (row_good_) check_figures(row);
     if (!row.id.empty()) {
       const auto [first, is_new] = lines_by_id_.emplace(row.id, row.line);
       if (!is_new) {
-        error(row.line, "id", fmt::format("found {}, which is that of line {}", shown(row.id), first->second));
+        error(row.line, "id",
+              fmt::format("found {}, which is that of line {}", shown(row.id), first->second));
       }
     }
     if (!row.model.empty()) find_model(run);
     if (!row.system.empty()) find_system(run);
-    const bool measured = row.step_s || row.tokens_per_s_per_gpu || row.tflops_per_gpu;
-    if (row_good_ && !measured) {
-      error(row.line, kFigures.front(),
-            fmt::format("found no figure, expected one in {}", fmt::join(kFigures, ", ")));
-    }
+  }
+
+  void check_figures(const ThroughputRow& row) {
+    if (row.step_s || row.tokens_per_s_per_gpu) return;
+    if (row.tflops_per_gpu) return check_convention(row);
+    error(row.line, kFigures.front(),
+          fmt::format("found no figure, expected one in {}", fmt::join(kFigures, ", ")));
+  }
+
+  /// FLOP/s say nothing unless it is known how FLOPs were counted.
+  void check_convention(const ThroughputRow& row) {
+    const std::string_view text = row.flops_convention;
+    if (text.empty() || text.starts_with("model") || text.starts_with("hardware")) return;
+    error(
+        row.line, "flops_convention",
+        fmt::format("found {}, expected a text that begins with model or hardware, as the row's only figure "
+                    "is tflops_per_gpu",
+                    shown(text)));
   }
 
   void find_model(MeasuredRun& run) {
@@ -386,9 +401,9 @@ struct GpuName {
 };
 
 constexpr std::array kGpuNames = {
-    GpuName{"a100", "dgx-a100"},     GpuName{"h100", "dgx-h100"}, GpuName{"h200", "dgx-h200"},
-    GpuName{"gb200", "gb200-nvl72"}, GpuName{"gb300", "gb300-nvl72"},
-    GpuName{"b200", "dgx-b200"},     GpuName{"b300", "dgx-b300"},
+    GpuName{"a100", "dgx-a100"},     GpuName{"h100", "dgx-h100"},     GpuName{"h200", "dgx-h200"},
+    GpuName{"gb200", "gb200-nvl72"}, GpuName{"gb300", "gb300-nvl72"}, GpuName{"b200", "dgx-b200"},
+    GpuName{"b300", "dgx-b300"},
 };
 
 /// Not after a G, which makes another product of it.
@@ -414,6 +429,23 @@ Result<ThroughputTable> parse_throughput_table(std::string_view text, const std:
   const auto records = parse_csv(text, file);
   if (!records) return tl::unexpected(records.error());
   return TableReader(file, models).read(*records);
+}
+
+std::vector<int> container_of(std::string_view source) {
+  constexpr std::string_view kWord = "container ";
+  const std::size_t found = source.find(kWord);
+  if (found == std::string_view::npos) return {};
+  std::vector<int> numbers;
+  const char* at = source.data() + found + kWord.size();
+  const char* const end = source.data() + source.size();
+  for (;;) {
+    int number = 0;
+    const auto parsed = std::from_chars(at, end, number);
+    if (parsed.ec != std::errc()) return numbers;
+    numbers.push_back(number);
+    if (parsed.ptr == end || *parsed.ptr != '.') return numbers;
+    at = parsed.ptr + 1;
+  }
 }
 
 }  // namespace ntpsim::analysis

@@ -94,6 +94,18 @@ ExitCode write_output(std::string_view text) {
   return ExitCode::kFailed;
 }
 
+ExitCode write_file(const std::string& path, std::string_view text) {
+  const auto failure = [&path] {
+    std::perror(("ntpsim: " + path).c_str());
+    return ExitCode::kFailed;
+  };
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return failure();
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  return written && closed ? ExitCode::kOk : failure();
+}
+
 po::options_description simulation_options() {
   po::options_description options("Options");
   auto add = options.add_options();

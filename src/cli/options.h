@@ -37,6 +37,9 @@ void print_diagnostics(const Diagnostics& diagnostics);
 // Writes a whole result to stdout. A result that could not be written is an error.
 ExitCode write_output(std::string_view text);
 
+// Writes a whole file. One that could not be written is an error, with its name on stderr.
+ExitCode write_file(const std::string& path, std::string_view text);
+
 // What verbs that simulate a scenario have in common.
 struct SimulationOptions {
   std::string scenario;

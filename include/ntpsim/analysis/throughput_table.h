@@ -28,7 +28,7 @@ struct ThroughputRow {
   std::int64_t seq = 1;  ///< tokens of a sequence
   std::int64_t tp = 1;
   std::int64_t pp = 1;
-  std::int64_t cp = 1;   ///< where nothing is stated, not used; ep and fsdp likewise
+  std::int64_t cp = 1;  ///< where nothing is stated, not used; ep and fsdp likewise
   std::int64_t ep = 1;
   std::int64_t fsdp = 0;  ///< ranks that share weights; 0 or 1: they are not sharded
   std::optional<std::int64_t> mbs;
@@ -66,6 +66,9 @@ struct ThroughputTable {
 /// that is wrong at once, with line and column.
 [[nodiscard]] Result<ThroughputTable> parse_throughput_table(std::string_view text, const std::string& file,
                                                              const scenario::ModelTable& models);
+
+/// The numbers of "container 26.04.01" in a source: 26, 4, 1; none when it names no container.
+[[nodiscard]] std::vector<int> container_of(std::string_view source);
 
 /// The system that a text means: the catalog's of this name, else that of the first of A100, H100, H200,
 /// B200, B300, GB200 and GB300 that the text contains, letter case ignored. A name after a G is another

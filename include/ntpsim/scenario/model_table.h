@@ -14,8 +14,8 @@ namespace ntpsim::scenario {
 using ModelTable = std::map<std::string, models::TransformerSpec, std::less<>>;
 
 /// Several models in one file, under the key names of Hugging Face configs:
-/// {"models": {"NAME": {"hidden_size": 4096, ...}}}. What these keys do not say (whether the output is tied to
-/// the embedding, multi-token prediction) is that of the catalog's model of the same name, where there is
+/// {"models": {"NAME": {"hidden_size": 4096, ...}}}. What these keys do not say (whether the output is tied
+/// to the embedding, multi-token prediction) is that of the catalog's model of the same name, where there is
 /// one. Reports everything that is wrong at once. `file` names the file in messages.
 [[nodiscard]] Result<ModelTable> parse_model_table(std::string_view text, const std::string& file);
 
