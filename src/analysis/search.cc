@@ -42,8 +42,7 @@ struct Job {
   const TrainingSpec* training;
 };
 
-// --- Layouts
-// ------------------------------------------------------------------------------------------------
+// Layouts.
 
 bool cuts_evenly(const models::TransformerSpec& model, std::int64_t tp) {
   const auto cuts = [tp](std::int64_t columns) { return columns % tp == 0; };
@@ -144,8 +143,7 @@ std::optional<Refusal> refusal(const TrainingSpec& training) {
   return std::nullopt;
 }
 
-// --- The estimate
-// -------------------------------------------------------------------------------------------
+// The estimate.
 
 /// Seconds of a microbatch and weights of a layer, or of several.
 struct Piece {
@@ -333,8 +331,7 @@ double estimated_step_s(const Job& job, const TrainingSpec& training, PiecePrice
          exposed_sends_s(job, training) + sync_s + optimizer_s;
 }
 
-// --- The search
-// ---------------------------------------------------------------------------------------------
+// The search.
 
 struct Candidate {
   TrainingSpec training;

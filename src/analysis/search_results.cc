@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -67,8 +68,7 @@ std::string losses_text(const StepBreakdown& step, const StepBreakdown& best) {
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// --- Text
-// ---------------------------------------------------------------------------------------------------
+// Text.
 
 std::string head_text(const LayoutSearch& search, const scenario::Scenario& scenario) {
   const TrainingSpec& training = scenario.job.training;
@@ -146,16 +146,14 @@ std::string parts_table(const LayoutSearch& search) {
 }
 
 std::string search_text(const LayoutSearch& search, const scenario::LoadedScenario& loaded) {
-  std::string text = head_text(search, loaded.scenario) + counts_text(search);
-  if (search.best.empty()) return text + "\nno layout fits\n";
-  return text + "\n" + layouts_table(search) +
-         "\nWhere the time of a step goes, and what costs more than in the first, in % of the first's "
-         "step:\n" +
+  const std::string head = head_text(search, loaded.scenario) + counts_text(search);
+  if (search.best.empty()) return head + "\nno layout fits\n";
+  return head + "\n" + layouts_table(search) +
+         "\nshares of the step; what costs more than in the first, in shares of its step:\n" +
          parts_table(search);
 }
 
-// --- JSON and CSV
-// -------------------------------------------------------------------------------------------
+// JSON and CSV.
 
 Json json_of(const models::MemoryBreakdown& memory) {
   return {{"total", memory.total().value()},           {"weights", memory.weights.value()},

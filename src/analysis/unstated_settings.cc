@@ -104,6 +104,12 @@ models::TrainingSpec training_of(const ThroughputRow& row, const models::Transfo
   training.micro_batch_size = open_microbatch ? 1 : *row.mbs;
   if (open_microbatch && row.pp == 1)
     training.micro_batch_size = largest_micro_batch(model, training, system);
+  if (!row.recompute && !fits(model, training, system)) {
+    if (const auto least = models::least_recompute(model, training, system.gpu.memory)) {
+      training.recompute_granularity = least->granularity;
+      training.recompute_num_layers = least->num_layers;
+    }
+  }
   return training;
 }
 

@@ -13,6 +13,7 @@ std::span<const Command> commands() {
               plan_command},
       Command{"step", "what one healthy training step spends its time on, and its trace", step_help,
               step_command},
+      Command{"search", "the fastest parallelism of a job that fits its GPUs", search_help, search_command},
       Command{"validate", "compare predicted with measured step times of training runs", validate_help,
               validate_command},
       Command{"calibrate", "fit the efficiencies of the catalog to measured training runs", calibrate_help,

@@ -36,6 +36,8 @@ ExitCode plan_command(Arguments arguments);
 ExitCode validate_command(Arguments arguments);
 [[nodiscard]] std::string calibrate_help();
 ExitCode calibrate_command(Arguments arguments);
+[[nodiscard]] std::string search_help();
+ExitCode search_command(Arguments arguments);
 [[nodiscard]] std::string step_help();
 ExitCode step_command(Arguments arguments);
 [[nodiscard]] std::string list_help();

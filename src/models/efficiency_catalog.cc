@@ -13,29 +13,29 @@ namespace {
 constexpr std::array<PrecisionEfficiency, kPrecisions> kPrecisionEfficiencies = {{
     {.gemm = 1, .casts = 0},  // BF16 and FP16 are what `Efficiency::gemm` is relative to
     {.gemm = 1, .casts = 0},
-    {.gemm = 1.26, .casts = 0.3},  // FP8
-    {.gemm = 1.22, .casts = 0.3},  // MXFP8
-    {.gemm = 1.17, .casts = 4},    // NVFP4
+    {.gemm = 1.26, .casts = 0.579},   // FP8
+    {.gemm = 1.29, .casts = 0.355},   // MXFP8
+    {.gemm = 0.769, .casts = 0.852},  // NVFP4
 }};
 
-constexpr Efficiency kAmpere{.gemm = 0.772,
-                             .gemm_fill_bytes = 111,
-                             .attention = 0.6,
-                             .dispatch = 1,
+constexpr Efficiency kAmpere{.gemm = 0.737,
+                             .gemm_fill_bytes = 91.9,
+                             .attention = 0.642,
+                             .dispatch = 2.01,
                              .memory = 0.93,
-                             .launch_s = 1.2e-05};
+                             .launch_s = 1.95e-05};
 constexpr Efficiency kHopper{.gemm = 0.708,
-                             .gemm_fill_bytes = 984,
-                             .attention = 0.486,
+                             .gemm_fill_bytes = 632,
+                             .attention = 0.493,
                              .dispatch = 0.5,
-                             .memory = 0.56,
-                             .launch_s = 3.99e-05};
+                             .memory = 0.5,
+                             .launch_s = 3.97e-05};
 constexpr Efficiency kBlackwell{.gemm = 0.57,
-                                .gemm_fill_bytes = 497,
+                                .gemm_fill_bytes = 408,
                                 .attention = 0.725,
-                                .dispatch = 1.95,
+                                .dispatch = 2.51,
                                 .memory = 0.5,
-                                .launch_s = 3.98e-05};
+                                .launch_s = 3.97e-05};
 
 constexpr std::array<EfficiencySet, 3> kEfficiencies = {{
     {.gpu = kAmpere, .precisions = kPrecisionEfficiencies},

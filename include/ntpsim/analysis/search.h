@@ -16,15 +16,15 @@
 #include "ntpsim/sim/specs.h"
 #include "ntpsim/sim/step_model.h"
 
-// The fastest way to cut a training job over the GPUs of a cluster: all layouts that Megatron Core would
-// accept are listed, those that fit are priced, and the best are played by the step model.
+// The fastest way to cut a training job over the GPUs of a cluster. All layouts within Megatron Core's rules
+// are listed, those that fit are priced in closed form, and the step model plays the fastest of them:
 //
-//   TP              divisors of the attention heads up to a domain that cut KV groups and columns evenly
-//   CP              powers of two that leave a rank 1,024 tokens
-//   PP              divisors of the GPUs / (TP CP), up to the layers
-//   virtual stages  as many as give equal chunks, the embedding and the output each in place of a layer or
-//   not EP              divisors of the experts, each expert whole or cut over the TP group microbatch 1, 2,
-//   4 or 8 sequences
+// - TP: divisors of the attention heads, up to a domain, that cut KV groups and MLP columns evenly.
+// - CP: powers of two that leave each rank 1,024 tokens of a sequence.
+// - PP: divisors of the GPUs / (TP x CP), up to the layers.
+// - Virtual stages that make chunks equal, or short of a layer where the embedding and the output are.
+// - EP: divisors of the experts, each expert whole or cut over the TP group.
+// - Microbatches of 1, 2, 4 and 8 sequences.
 //
 // DP follows. For each the least recomputation that fits is taken (`models::least_recompute`): what is
 // recomputed without need only costs time. All else (batch, precision, overlaps, dispatcher, CUDA graphs) is
@@ -77,7 +77,7 @@ struct LayoutSetting {
   std::string_view title;  ///< "TP"
   std::int64_t models::TrainingSpec::* value;
 };
-/// All that are searched but recomputation, and DP.
+/// All of them but recomputation.
 [[nodiscard]] std::span<const LayoutSetting> layout_settings();
 
 /// A setting that all layouts are to have.
@@ -87,9 +87,8 @@ struct FixedSetting {
 };
 
 struct SearchOptions {
-  unsigned threads = 1;  ///< changes no result
-  std::size_t finalists =
-      64;  ///< layouts that the step model plays, the fastest by an estimate in closed form
+  unsigned threads = 1;         ///< changes no result
+  std::size_t finalists = 64;   ///< layouts that the step model plays
   std::size_t most_found = 10;  ///< of them in the result
   std::vector<FixedSetting> fixed;
   Progress progress;  ///< may be empty
