@@ -146,6 +146,7 @@ class StudyTotals {
       time_above_[i].add(result.failed_gpus.time_above[i].seconds() / horizon_.seconds());
     }
     for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i].add(result.jobs[i], horizon_);
+    for (const sim::JobResult& job : result.jobs) decisions_ += job.decisions;
   }
 
   [[nodiscard]] GoodputStudy study(const scenario::Scenario& scenario, double healthy_step_s) const {
@@ -162,6 +163,7 @@ class StudyTotals {
     study.failures = failures_.mean();
     study.failures_per_day = failures_.mean() / horizon_.seconds() * kSecondsPerDay;
     study.events = events_;
+    study.steps.asked = decisions_;
     study.failed_gpus.mean = mean_failed_.mean();
     study.failed_gpus.peak = peak_failed_;
     for (const Accumulator& above : time_above_)
@@ -181,6 +183,7 @@ class StudyTotals {
   Accumulator mean_failed_;
   std::int64_t peak_failed_ = 0;
   std::int64_t events_ = 0;
+  std::int64_t decisions_ = 0;
 };
 
 }  // namespace
@@ -202,6 +205,7 @@ GoodputStudy run_goodput_study(const scenario::Scenario& scenario, const StudyOp
       [&](const sim::ReplicationResult& result) { totals.add(result); });
   GoodputStudy study = totals.study(scenario, simulation.policy(0).ideal_step_s());
   for (std::size_t i = 0; i < simulation.policies(); ++i) {
+    study.steps += simulation.policy(i).step_use();
     study.policies[i].reduced = reduced_replicas(simulation.policy(i), scenario.job.training);
   }
   return study;

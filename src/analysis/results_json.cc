@@ -96,6 +96,9 @@ std::string render_json(const GoodputStudy& study, const LoadedScenario& loaded)
   json["failures_per_day"] = study.failures_per_day;
   json["failure_classes"] = json_of(study.expected_failures);
   json["events"] = study.events;
+  json["step_times"] = {{"asked", study.steps.asked},
+                        {"simulated", study.steps.simulated},
+                        {"hit_rate", study.steps.hit_rate()}};
   json["failed_gpus"] = json_of(study.failed_gpus);
   json["policies"] = Json::array();
   for (const PolicyOutcome& outcome : study.policies)

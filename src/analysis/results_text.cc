@@ -169,6 +169,9 @@ std::string render_text(const GoodputStudy& study, const LoadedScenario& loaded)
   text += failure_lines(study, scenario) + "\n" + goodput_text(study) + "\n";
   text += ledger_text(study, scenario.run.horizon) + "\n" + counts_text(study);
   text += reduced_text(study, scenario.job.training);
+  text +=
+      fmt::format("\n{} step times asked for, {} simulated ({} known before)\n", grouped(study.steps.asked),
+                  grouped(study.steps.simulated), percent(study.steps.hit_rate()));
   if (scenario.run.replications == 1) {
     text += "\none replication gives no interval: set replications to 2 or more\n";
   }

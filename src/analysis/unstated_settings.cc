@@ -24,9 +24,16 @@ bool leaves_open(const ThroughputRow& row, std::string_view setting) {
          row.flops_convention.find(setting) != std::string::npos;
 }
 
+/// What a run that is known to have worked may need by the memory model: GPUs named in GB hold as many GiB,
+/// 7% more, and the model is held to 5%.
+Bytes capacity_of(const models::SystemSpec& system) {
+  constexpr double kSlack = 1.05;
+  return Bytes(kSlack * system.gpu.memory.value());
+}
+
 bool fits(const TransformerSpec& model, const TrainingSpec& training, const models::SystemSpec& system) {
   return models::memory_per_gpu(model, training, static_cast<int>(training.tensor_model_parallel_size))
-             .total() <= system.gpu.memory;
+             .total() <= capacity_of(system);
 }
 
 /// As many chunks a rank as divide the layers evenly, the two ends of the model counted as a layer each or
@@ -105,7 +112,7 @@ models::TrainingSpec training_of(const ThroughputRow& row, const models::Transfo
   if (open_microbatch && row.pp == 1)
     training.micro_batch_size = largest_micro_batch(model, training, system);
   if (!row.recompute && !fits(model, training, system)) {
-    if (const auto least = models::least_recompute(model, training, system.gpu.memory)) {
+    if (const auto least = models::least_recompute(model, training, capacity_of(system))) {
       training.recompute_granularity = least->granularity;
       training.recompute_num_layers = least->num_layers;
     }

@@ -147,6 +147,7 @@ void JobSimulation::interrupt(int groups_hit) {
   ++result_.interruptions;
   const Transitions& transitions = policy_.transitions();
   const JobConfiguration next = policy_.configure(assignment_);
+  ++result_.decisions;
   const bool from_peers =
       transitions.peers_keep_state && configuration_.replicas > groups_hit && next.running;
   lose_progress(from_peers);
@@ -216,6 +217,7 @@ void JobSimulation::finish_transition() {
 
 void JobSimulation::consider_growth() {
   const JobConfiguration candidate = policy_.configure(assignment_);
+  ++result_.decisions;
   if (!candidate.running) return;
   const Transitions& transitions = policy_.transitions();
   if (state_ == State::kPaused) {

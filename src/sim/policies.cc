@@ -80,6 +80,7 @@ class PackedReplicas final : public Policy {
     return best;
   }
   [[nodiscard]] const Transitions& transitions() const override { return transitions_; }
+  [[nodiscard]] StepUse step_use() const override { return rates_.step_use(); }
 
  private:
   ReplicaRates rates_;

@@ -12,19 +12,19 @@ namespace {
 // sums.
 constexpr double kSameTime = 1e-9;
 
-bool keeps_up(const StepModel& model, const ReplicaShape& shape, double limit_s) {
-  return model.step(shape).total_s() <= limit_s * (1 + kSameTime);
+bool keeps_up(StepCache& model, const ReplicaShape& shape, double limit_s) {
+  return model.step_s(shape) <= limit_s * (1 + kSameTime);
 }
 
 // Seconds that a healthy replica takes in a job that syncs among this many core ranks.
-double healthy_step_s(const StepModel& model, int sync_degree) {
+double healthy_step_s(StepCache& model, int sync_degree) {
   ReplicaShape healthy = model.healthy_shape();
   healthy.sync_degree = sync_degree;
-  return model.step(healthy).total_s();
+  return model.step_s(healthy);
 }
 
 // The largest local batch, up to `most`, whose step takes no longer than `limit_s`; 0 when not even one fits.
-std::int64_t largest_batch(const StepModel& model, ReplicaShape shape, std::int64_t most, double limit_s) {
+std::int64_t largest_batch(StepCache& model, ReplicaShape shape, std::int64_t most, double limit_s) {
   std::int64_t fits = 0;
   std::int64_t too_many = most + 1;
   while (too_many - fits > 1) {
@@ -35,7 +35,7 @@ std::int64_t largest_batch(const StepModel& model, ReplicaShape shape, std::int6
 }
 
 // The least compute speed from 1 to `most` that keeps up; `most` when nothing less does.
-double least_speed(const StepModel& model, ReplicaShape shape, double most, double limit_s) {
+double least_speed(StepCache& model, ReplicaShape shape, double most, double limit_s) {
   double slow = 1;
   double fast = most;
   shape.compute_speed = slow;
@@ -58,7 +58,8 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job,
   groups_per_replica_ =
       training.pipeline_model_parallel_size * training.context_parallel_size * replicas_per_unit_;
   batch_ = training.global_batch_size / training.micro_batch_size;
-  const StepModel model(cluster.system, job.model, training);
+  const StepModel steps(cluster.system, job.model, training);
+  StepCache model(steps);
   const auto add = [this](int degree) { rates_.push_back({.degree = degree, .run_degree = degree}); };
   add(static_cast<int>(training.tensor_model_parallel_size));
   std::ranges::for_each(reduced_degrees, add);
@@ -69,9 +70,10 @@ ReplicaRates::ReplicaRates(const ClusterSpec& cluster, const JobSpec& job,
   tabulate_steps(model);
   use_lower_degrees_where_faster();
   tabulate_steps(model);
+  step_use_ = model.use();
 }
 
-void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index) {
+void ReplicaRates::rate_reduced(StepCache& model, const JobSpec& job, std::size_t index) {
   DegreeRate& rate = rates_[index];
   const ReplicaShape reduced = {.tp_degree = rate.degree,
                                 .sync_degree = rate.degree,
@@ -81,7 +83,7 @@ void ReplicaRates::rate_reduced(const StepModel& model, const JobSpec& job, std:
       largest_batch(model, reduced, job.training.microbatches(), healthy_step_s(model, rate.degree));
 }
 
-void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
+void ReplicaRates::rate_boosted(StepCache& model, const ClusterSpec& cluster, const JobSpec& job,
                                 std::size_t index) {
   const models::PowerCurve& curve = cluster.system.gpu.power_curve;
   DegreeRate& rate = rates_[index];
@@ -96,17 +98,15 @@ void ReplicaRates::rate_boosted(const StepModel& model, const ClusterSpec& clust
 }
 
 // Of the slowest replica a job with this lowest degree may have.
-void ReplicaRates::tabulate_steps(const StepModel& model) {
+void ReplicaRates::tabulate_steps(StepCache& model) {
   for (DegreeRate& lowest : rates_) {
     lowest.job_step_s = 0;
     for (const DegreeRate& rate : rates_) {
       if (rate.degree < lowest.degree || rate.microbatches == 0) continue;
-      const double step_s = model
-                                .step({.tp_degree = rate.run_degree,
-                                       .sync_degree = lowest.run_degree,
-                                       .microbatches = rate.microbatches,
-                                       .compute_speed = rate.compute_speed})
-                                .total_s();
+      const double step_s = model.step_s({.tp_degree = rate.run_degree,
+                                          .sync_degree = lowest.run_degree,
+                                          .microbatches = rate.microbatches,
+                                          .compute_speed = rate.compute_speed});
       lowest.job_step_s = std::max(lowest.job_step_s, step_s);
     }
   }

@@ -9,6 +9,8 @@
 #include "ntpsim/sim/specs.h"
 #include "ntpsim/sim/step_model.h"
 
+#include "step_cache.h"
+
 namespace ntpsim::sim {
 
 /// Every distinct configuration's step time, computed once. A job's step takes as long as its slowest
@@ -29,6 +31,8 @@ class ReplicaRates {
   /// Of the healthy job without failures.
   [[nodiscard]] double ideal_step_s() const { return rates_[0].job_step_s; }
 
+  [[nodiscard]] StepUse step_use() const { return step_use_; }
+
   /// The replicas, from the first of the packing order on, that together train fastest: no more than the
   /// global batch needs. Runs unless there is no replica, or unless `whole_batch` and the batch is not
   /// reached. O(degrees).
@@ -44,10 +48,9 @@ class ReplicaRates {
     std::size_t lowest = 0;  // index of the lowest degree
   };
 
-  void rate_reduced(const StepModel& model, const JobSpec& job, std::size_t index);
-  void rate_boosted(const StepModel& model, const ClusterSpec& cluster, const JobSpec& job,
-                    std::size_t index);
-  void tabulate_steps(const StepModel& model);
+  void rate_reduced(StepCache& model, const JobSpec& job, std::size_t index);
+  void rate_boosted(StepCache& model, const ClusterSpec& cluster, const JobSpec& job, std::size_t index);
+  void tabulate_steps(StepCache& model);
   void use_lower_degrees_where_faster();
   [[nodiscard]] JobConfiguration summary(const Packing& packing, const plan::ReplicaAssignment& assignment,
                                          std::size_t cut) const;
@@ -63,6 +66,7 @@ class ReplicaRates {
   std::int64_t batch_ = 0;              // microbatches per step of the healthy job
   std::int64_t micro_batch_size_;
   double tdp_w_;
+  StepUse step_use_;
 };
 
 }  // namespace ntpsim::sim

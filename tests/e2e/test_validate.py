@@ -62,7 +62,7 @@ class ValidateTest(CliTest):
             return [int(part) for part in row["source"].rpartition("container ")[2].split(".")]
 
         def key(row):
-            return tuple(row[name] for name in ("model", "system", "gpus", "precision", "gbs", "seq"))
+            return tuple(row[name] for name in ("model", "system", "gpus", "precision", "seq"))
 
         newest = {}
         for row in every:
@@ -77,7 +77,7 @@ class ValidateTest(CliTest):
         halves = {}
         for row in self.succeed_json("validate")["rows"]:
             of_row = stated[row["id"]]
-            key = tuple(of_row[name] for name in ("model", "system", "gpus", "precision", "gbs", "seq"))
+            key = tuple(of_row[name] for name in ("model", "system", "gpus", "precision", "seq"))
             halves.setdefault(key, set()).add(row["half"])
             text = "|".join(key[:3] + (key[3].lower(),) + key[4:])
             fnv = 0xCBF29CE484222325

@@ -328,4 +328,21 @@ TEST_CASE("a longer pass, send or sync never shortens a step, nor does another m
   }
 }
 
+TEST_CASE("the estimate is a lower bound, and the step itself where chunks are alike") {
+  RandomStream random(11, 0, "test/pipeline");
+  for (int trial = 0; trial < 1000; ++trial) {
+    const PipelineSpec spec = draw_spec(random, 200);
+    CHECK(ntpsim::sim::pipeline_estimate(spec) <= ntpsim::sim::play_pipeline(spec).total());
+  }
+  for (int trial = 0; trial < 100; ++trial) {
+    PipelineSpec spec = draw_spec(random, 200);
+    spec.microbatches = (spec.microbatches + spec.ranks - 1) / spec.ranks * spec.ranks;
+    PipelineChunk alike;
+    alike.forward = spec.chunks.front().forward;
+    alike.backward = spec.chunks.front().backward;
+    spec.chunks.assign(spec.chunks.size(), alike);
+    CHECK(ntpsim::sim::pipeline_estimate(spec) == ntpsim::sim::play_pipeline(spec).total());
+  }
+}
+
 }  // namespace

@@ -18,7 +18,8 @@ TrainingSpec training_of(std::int64_t tp) {
 
 PieceTime layer_time(const TransformerSpec& model, const TrainingSpec& training, int degree,
                      double speed = 1) {
-  return LayerCost(rack(), model, training, degree, speed).layer(kind_of(model, model.num_layers - 1));
+  return LayerCost(rack(), model, training, degree, speed)
+      .layer(kind_of(model, model.num_layers - 1), training.recompute_granularity == Recompute::kFull);
 }
 
 double compute_s(const PieceTime& piece) {
@@ -181,8 +182,8 @@ TEST_CASE("a window and fused attention save time, context parallelism cuts it")
   TrainingSpec training = training_of(1);
   training.seq_length = 32768;
   const LayerCost cost(rack(), windowed, training, 1, 1);
-  CHECK(cost.layer({.moe = true, .windowed = true}).total_s() <
-        0.9 * cost.layer({.moe = true, .windowed = false}).total_s());
+  CHECK(cost.layer({.moe = true, .windowed = true}, false).total_s() <
+        0.9 * cost.layer({.moe = true, .windowed = false}, false).total_s());
 
   const TransformerSpec& model = *find_model("llama3-8b");
   const PieceTime whole = layer_time(model, training, 1);

@@ -10,6 +10,7 @@
 #include "ntpsim/analysis/statistics.h"
 #include "ntpsim/scenario/scenario.h"
 #include "ntpsim/sim/ledger.h"
+#include "ntpsim/sim/policy.h"
 
 namespace ntpsim::analysis {
 
@@ -75,6 +76,9 @@ struct GoodputStudy {
   double failures = 0;  ///< of the cluster, spare domains left out, per replication
   double failures_per_day = 0;
   std::int64_t events = 0;  ///< handled in all replications
+  /// Step times that all policies asked for, when they were made and for every configuration that they chose
+  /// in all replications; the others were simulated before.
+  sim::StepUse steps;
   FailedGpuSummary failed_gpus;
   std::vector<PolicyOutcome> policies;
 };

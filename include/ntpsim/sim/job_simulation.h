@@ -18,6 +18,7 @@ struct JobResult {
   std::int64_t interruptions = 0;  ///< failures that hit the job
   std::int64_t restarts = 0;       ///< times training began again, planned ones included
   std::int64_t pauses = 0;
+  std::int64_t decisions = 0;  ///< configurations that the policy was asked for
   Time lost_training;          ///< training time whose progress was lost, at whatever rate it went
   double boosted_group_s = 0;  ///< TP groups times seconds above TDP
   double extra_energy_j = 0;   ///< above TDP

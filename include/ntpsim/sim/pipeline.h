@@ -14,16 +14,17 @@
 // 2 (p - r - 1) + (v - 1) p passes ahead. A last group of fewer
 // than p microbatches leaves the turns of the others out.
 //
-// Every rank has a compute stream, a stream of sends and a data-parallel stream. Weights of the chunks are
-// gathered in order from the start of the step, and a chunk's first forward pass starts when its first layer
-// has arrived and ends a layer after its last one. Gradients of a chunk are reduced from the first layer of
-// its last backward pass on, and no earlier done than a layer's share after it. The optimizer starts when all
-// ranks have their gradients (it needs their norm), and the step ends with the slowest rank's.
+// Every rank has a compute stream, a stream of sends and a data-parallel stream, and does one thing at a time
+// on each. Weights of the chunks are gathered in order from the start of the step, and a chunk's first
+// forward pass starts when its first layer has arrived and ends a layer after its last one. Gradients of a
+// chunk are reduced from the first layer of its last backward pass on, and no earlier done than a layer's
+// share after it. The optimizer starts when all ranks have their gradients (it needs their norm), and the
+// step ends with the slowest rank's.
 //
-// Once full, a pipeline repeats itself every p microbatches. `play_pipeline` plays until it does, to the
-// nanosecond, and then leaves whole groups out. A pipeline in which ranks differ a little may take many
-// groups to settle; after 64 the others are put down to the slowest rank. tests/property/pipeline_test.cc
-// compares with plays of all microbatches.
+// Once full, a pipeline repeats itself every p microbatches, at first perhaps with ranks that drift apart
+// until one waits for another. `play_pipeline` plays groups until nothing but a constant drift tells them
+// apart, and leaves out as many as end before the next wait begins or ends. That is exact, to the nanosecond;
+// tests/property/pipeline_test.cc compares with plays of all microbatches.
 
 namespace ntpsim::sim {
 
@@ -68,9 +69,16 @@ struct PipelineTime {
   bool operator==(const PipelineTime&) const = default;
 };
 
-/// O(p v) groups' passes, whatever the number of microbatches. REQUIRES: positive sizes, a whole number of
-/// chunks a rank, no negative time, `optimizer` of every rank.
+/// Three plays. Cost follows the fill, the drain and how often waits come and go until the pipeline settles,
+/// not the number of microbatches. REQUIRES: positive sizes, a whole number of chunks a rank, no negative
+/// time, `optimizer` of every rank.
 [[nodiscard]] PipelineTime play_pipeline(const PipelineSpec& spec);
+
+/// A lower bound of the step, without a play: for every rank, the way of the first microbatch to it, its own
+/// passes (and sends that hold it up), and the way of the last microbatch back from it; and a microbatch on
+/// its own through all chunks. With chunks alike and no sends nor sync it is the step itself, m t + (p - 1) t
+/// / v where a rank's chunks take t (Narayanan et al., SC'21). O(p v). REQUIRES: what `play_pipeline` does.
+[[nodiscard]] Time pipeline_estimate(const PipelineSpec& spec);
 
 /// What a rank does in a step, as it is played.
 struct PipelineEvent {

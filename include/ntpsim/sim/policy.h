@@ -77,6 +77,22 @@ struct Transitions {
   Transition resume;              ///< out of a pause
 };
 
+/// Step times that were asked for, and those of them that had to be simulated.
+struct StepUse {
+  std::int64_t asked = 0;
+  std::int64_t simulated = 0;
+
+  /// Share that was simulated before.
+  [[nodiscard]] double hit_rate() const {
+    return asked > 0 ? 1 - static_cast<double>(simulated) / static_cast<double>(asked) : 0;
+  }
+  StepUse& operator+=(StepUse other) {
+    asked += other.asked;
+    simulated += other.simulated;
+    return *this;
+  }
+};
+
 /// A way of coping with failures: cluster state in, job configuration and transition out. Immutable after
 /// construction, so one object serves all replications and threads.
 class Policy {
@@ -99,6 +115,8 @@ class Policy {
   /// degrees), no allocation.
   [[nodiscard]] virtual JobConfiguration configure(const plan::ReplicaAssignment& assignment) const = 0;
   [[nodiscard]] virtual const Transitions& transitions() const = 0;
+  /// What the policy asked of the step simulator when it was made.
+  [[nodiscard]] virtual StepUse step_use() const { return {}; }
 };
 
 }  // namespace ntpsim::sim
