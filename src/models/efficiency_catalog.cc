@@ -13,13 +13,13 @@ namespace {
 constexpr std::array<PrecisionEfficiency, kPrecisions> kPrecisionEfficiencies = {{
     {.gemm = 1, .casts = 0},  // BF16 and FP16 are what `Efficiency::gemm` is relative to
     {.gemm = 1, .casts = 0},
-    {.gemm = 1.26, .casts = 0.576},   // FP8
-    {.gemm = 1.28, .casts = 0.3},     // MXFP8
-    {.gemm = 0.765, .casts = 0.915},  // NVFP4
+    {.gemm = 1.26, .casts = 0.576},  // FP8
+    {.gemm = 1.27, .casts = 0.328},  // MXFP8
+    {.gemm = 0.765, .casts = 1.11},  // NVFP4
 }};
 
 constexpr Efficiency kAmpere{.gemm = 0.744,
-                             .gemm_fill_bytes = 77.4,
+                             .gemm_fill_bytes = 77.8,
                              .attention = 0.642,
                              .dispatch = 2.01,
                              .memory = 0.93,
@@ -31,9 +31,9 @@ constexpr Efficiency kHopper{.gemm = 0.708,
                              .memory = 0.5,
                              .launch_s = 3.97e-05};
 constexpr Efficiency kBlackwell{.gemm = 0.57,
-                                .gemm_fill_bytes = 480,
-                                .attention = 0.829,
-                                .dispatch = 2.47,
+                                .gemm_fill_bytes = 524,
+                                .attention = 0.896,
+                                .dispatch = 2.52,
                                 .memory = 0.5,
                                 .launch_s = 3.97e-05};
 

@@ -150,6 +150,7 @@ TransformerSpec gpt_oss(Config& config) {
   model.experts = {.num_experts = config.required("num_local_experts", kMaxExperts),
                    .router_topk = config.required("num_experts_per_tok", kMaxExperts),
                    .ffn_hidden_size = model.ffn_hidden_size};
+  model.clamped_activation = true;  // by `swiglu_limit`, which older files leave out
   return model;
 }
 
@@ -171,6 +172,7 @@ TransformerSpec deepseek_v3(Config& config) {
                        expert_width * config.optional("n_shared_experts", 0, 0, kMaxExperts),
                    .dense_layers = config.optional("first_k_dense_replace", 0, 0, kMaxLayers)};
   refuse_unless_one(config, "moe_layer_freq", "experts in every other layer only are not modelled");
+  model.mtp_num_layers = config.optional("num_nextn_predict_layers", 0, 0, kMaxLayers);
   return model;
 }
 

@@ -85,18 +85,19 @@ void warn_of_overlap(const models::TrainingSpec& training, Reader& reader) {
 
 // Settings of experts in a job without, and of recomputed layers where none are counted.
 void warn_of_unused(const models::TrainingSpec& training, bool moe, Reader& reader) {
-  const auto warn = [&](const char* pointer, const char* why) {
-    if (reader.document().find(pointer) != nullptr) reader.warning(pointer, why);
-  };
-  if (!moe && reader.good({"/model"})) {
-    for (const char* pointer :
-         {"/training/moe_token_dispatcher", "/training/overlap_moe_expert_parallel_comm",
-          "/training/moe_fused_grouped_mlp"}) {
-      warn(pointer, "the model has no experts, so it has no effect");
+  const models::TrainingSpec usual;
+  const auto warn_without_experts = [&](bool set, const char* pointer) {
+    if (set && !moe && reader.good({"/model"})) {
+      reader.warning(pointer, "the model has no experts, so it has no effect");
     }
-  }
-  if (training.recompute_granularity != models::Recompute::kBlock) {
-    warn("/training/recompute_num_layers", "only block recomputation counts layers, so it has no effect");
+  };
+  warn_without_experts(training.moe_token_dispatcher != usual.moe_token_dispatcher,
+                       "/training/moe_token_dispatcher");
+  warn_without_experts(training.overlap_moe_expert_parallel_comm, "/training/overlap_moe_expert_parallel_comm");
+  warn_without_experts(training.moe_fused_grouped_mlp, "/training/moe_fused_grouped_mlp");
+  if (training.recompute_granularity != models::Recompute::kBlock && training.recompute_num_layers > 0) {
+    reader.warning("/training/recompute_num_layers",
+                   "only block recomputation counts layers, so it has no effect");
   }
 }
 

@@ -99,8 +99,9 @@ TEST_CASE("a spare domain takes over: it gets one stage's weights, and the lost 
 
 TEST_CASE("without the distributed optimizer every replica has a copy, and nothing is lost") {
   const scenario::Scenario scenario =
-      small({"training.use_distributed_optimizer=false", "training.pipeline_model_parallel_size=16",
-             "training.tensor_model_parallel_size=4", "training.virtual_pipeline_model_parallel_size=1"});
+      small({"cluster.system=dgx-b300", "training.use_distributed_optimizer=false",
+             "training.pipeline_model_parallel_size=16", "training.tensor_model_parallel_size=4",
+             "training.virtual_pipeline_model_parallel_size=1"});
   const auto policy = choose_policy(scenario, "dp_drop").value();
   const auto plan = plan_job(scenario, policy, failed_gpus(scenario, policy, {{0, {0}}}));
   REQUIRE(plan.has_value());
@@ -111,8 +112,9 @@ TEST_CASE("without the distributed optimizer every replica has a copy, and nothi
 
 TEST_CASE("without the distributed optimizer its state moves as the weights do, six times the bytes") {
   const scenario::Scenario scenario =
-      small({"training.use_distributed_optimizer=false", "training.pipeline_model_parallel_size=4",
-             "training.virtual_pipeline_model_parallel_size=1", "training.global_batch_size=64"});
+      small({"cluster.system=dgx-b300", "training.use_distributed_optimizer=false",
+             "training.pipeline_model_parallel_size=4", "training.virtual_pipeline_model_parallel_size=1",
+             "training.global_batch_size=64"});
   const auto policy = choose_policy(scenario, "ntp").value();
   const auto plan = plan_job(scenario, policy, failed_gpus(scenario, policy, {{3, {4}}}));
   REQUIRE(plan.has_value());
@@ -127,8 +129,9 @@ TEST_CASE("without the distributed optimizer its state moves as the weights do, 
 
 TEST_CASE("more replicas than the healthy job has, of which some are hurt, leave none out") {
   const scenario::Scenario scenario =
-      small({R"(policies=[{"name":"ntp","spare_domains":4}])", "training.pipeline_model_parallel_size=1",
-             "training.virtual_pipeline_model_parallel_size=1", "training.sequence_parallel=true"});
+      small({"cluster.system=dgx-b300", R"(policies=[{"name":"ntp","spare_domains":4}])",
+             "training.pipeline_model_parallel_size=1", "training.virtual_pipeline_model_parallel_size=1",
+             "training.sequence_parallel=true"});
   const auto policy = choose_policy(scenario, std::nullopt).value();
   std::vector<plan::FailedDomain> failed;
   for (std::int64_t domain = 0; domain < 10; ++domain) failed.push_back({domain, {0}});

@@ -150,7 +150,7 @@ TEST_CASE("what the schema refuses the reader refuses, and the other way round w
       {"/failures/classes/0/repair_time", "none"},
       {"/failures/classes/0/repair_time", "1.5e1 h"},
       {"/failures", nullptr},
-      {"/policies/0", {{"name", "ntp"}, {"label", "ntp+1"}, {"reduced_degrees", {7, 6}}}},
+      {"/policies/0", {{"name", "ntp"}, {"label", "ntp+1"}, {"reduced_degrees", {7}}}},
       {"/seed", 9223372036854775807},
       {"/minibatch", "fixed"},
   };

@@ -84,15 +84,19 @@ TEST_CASE("the healthy shape is what the training says") {
   CHECK(shape.compute_speed == 1);
 }
 
-TEST_CASE("a step grows linearly with its microbatches, at no cost per microbatch") {
+TEST_CASE("a step grows linearly with whole groups of microbatches, at no cost per microbatch") {
   for (const std::int64_t virtual_stages : {1, 3}) {
     const StepModel model = paper_model(paper_training(virtual_stages));
-    const double first = total_s(model, 32, 2) - total_s(model, 32, 1);
+    const std::int64_t group = 8;
+    const std::int64_t full = 6 * group;  // the slowest rank has caught up with the others
+    const double first = total_s(model, 32, full + group) - total_s(model, 32, full);
     CHECK(first > 0);
-    for (std::int64_t m = 2; m < 20; ++m) {
-      CHECK(total_s(model, 32, m + 1) - total_s(model, 32, m) == doctest::Approx(first).epsilon(1e-9));
+    for (std::int64_t m = full; m < full + 4 * group; m += group) {
+      CHECK(total_s(model, 32, m + group) - total_s(model, 32, m) == doctest::Approx(first).epsilon(1e-8));
     }
-    CHECK(total_s(model, 32, 1'000'000) == doctest::Approx(total_s(model, 32, 1) + 999'999 * first));
+    CHECK(
+        total_s(model, 32, 1'000'000) ==
+        doctest::Approx(total_s(model, 32, full) + static_cast<double>((1'000'000 - full) / group) * first));
   }
 }
 
@@ -165,9 +169,11 @@ TEST_CASE("virtual stages divide the bubble, whose size is that of the ranks tha
   const StepBreakdown plain = paper_model(training).step(paper_model(training).healthy_shape());
   training.virtual_pipeline_model_parallel_size = 4;
   const StepBreakdown interleaved = paper_model(training).step(paper_model(training).healthy_shape());
-  CHECK(interleaved.bubble_s == doctest::Approx(plain.bubble_s / 4).epsilon(0.02));
+  // A quarter where all chunks are alike; the output layer's is longer.
+  CHECK(interleaved.bubble_s >= plain.bubble_s / 4);
+  CHECK(interleaved.bubble_s < plain.bubble_s / 3);
   CHECK(interleaved.compute_s == doctest::Approx(plain.compute_s).epsilon(0.02));
-  CHECK(interleaved.exposed_pp_s < plain.exposed_pp_s);
+  CHECK(interleaved.exposed_pp_s + plain.exposed_pp_s < 0.01 * plain.total_s());
   // 8 microbatches over 8 ranks of nearly equal load: just under 7/8 of the time that the slowest works.
   const double working = plain.compute_s + plain.exposed_tp_s;
   CHECK(plain.bubble_s < 7.0 / 8 * working);
@@ -201,17 +207,31 @@ TEST_CASE("one rank alone has no bubble and no communication") {
   CHECK(step.exposed_grad_sync_s == 0);
 }
 
-TEST_CASE("the NTP paper's batches: TP30 keeps 7 of 8 sequences, TP28 6 of 8") {
-  // The paper does not state its virtual stages. With 3 or 4 the model gives its batches; with one, the
-  // longer bubble leaves a reduced replica too little room.
-  const StepModel model = paper_model(paper_training(3));
-  CHECK(largest_batch(model, 32) == 8);
-  CHECK(largest_batch(model, 31) == 7);
-  CHECK(largest_batch(model, 30) == 7);
-  CHECK(largest_batch(model, 28) == 6);
-  CHECK(largest_batch(paper_model(paper_training(4)), 30) == 7);
-  CHECK(largest_batch(paper_model(paper_training(4)), 28) == 6);
-  CHECK(largest_batch(paper_model(paper_training(1)), 30) == 6);
+TEST_CASE("the NTP paper's batches: TP30 keeps 7 of 8 sequences, TP28 6 of 8; played, 6 and 6") {
+  // The paper does not state its virtual stages. Dropping one of eight microbatches saves an eight-stage
+  // pipeline less than an eighth: the bubble stays, and with virtual stages the missing one leaves a slot of
+  // each turn idle.
+  const StepModel plain = paper_model(paper_training(1));
+  CHECK(largest_batch(plain, 32) == 8);
+  CHECK(largest_batch(plain, 31) == 7);
+  CHECK(largest_batch(plain, 30) == 6);
+  CHECK(largest_batch(plain, 28) == 6);
+  CHECK(largest_batch(paper_model(paper_training(2)), 30) == 6);
+  CHECK(largest_batch(paper_model(paper_training(2)), 28) == 6);
+}
+
+TEST_CASE("a pipeline of mixed degrees is as slow as its smallest TP group") {
+  const StepModel model = paper_model(paper_training(1));
+  ReplicaShape shape{.tp_degree = 32, .sync_degree = 28, .microbatches = 8};
+  const double whole = model.step(shape).total_s();
+  shape.stage_degrees = {32, 32, 32, 28, 32, 32, 32, 32};
+  const double mixed = model.step(shape).total_s();
+  shape.stage_degrees = std::vector<int>(8, 28);
+  const double reduced = model.step(shape).total_s();
+  CHECK(mixed > whole);
+  CHECK(mixed < reduced);
+  // The slowest stage sets the pace of all eight microbatches.
+  CHECK(mixed - whole > 0.5 * (reduced - whole));
 }
 
 TEST_CASE("the NTP paper's boost: TP30 keeps the whole batch within 1.3 of TDP") {

@@ -129,7 +129,8 @@ TEST_CASE("the newest container of a configuration is kept, with all its layouts
                                    from_source("patch, other layout", "summary, container 26.04.01"),
                                    from_source("other", "summary, container 25.09")};
   runs[4].run.stated.tp = 2;
-  runs[5].run.stated.gbs = 32;
+  runs[0].run.stated.gbs = 32;  // a batch is the recipe's
+  runs[5].run.stated.seq = 32;
   CHECK(ids_of(analysis::newest_of(runs)) ==
         std::vector<std::string>{"patch", "paper", "patch, other layout", "other"});
 }
