@@ -73,7 +73,7 @@ class Fit {
     const Efficiencies start = efficiencies_;
     for (const double launch_s : kLaunchStarts) {
       efficiencies_ = start;
-      for (Coordinate& coordinate : coordinates_) {
+      for (const Coordinate& coordinate : coordinates_) {
         if (coordinate.name.ends_with("launch_s") && !coordinate.name.starts_with("ampere")) {
           *coordinate.value = launch_s;
         }

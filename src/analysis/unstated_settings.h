@@ -9,10 +9,19 @@ namespace ntpsim::analysis {
 
 /// The settings of a run: what its row states, and one rule for what it leaves open, the same for all rows.
 ///
-/// Microbatches of one sequence, no virtual stages, no tensor parallelism within experts, no recomputation.
-/// All overlap is on, unless the source says "no overlap". The runs on A100s (2021 and 2022) predate fused
-/// attention and overlapped tensor parallelism, and full recomputation there predates sequence parallelism.
-/// Weights are sharded (FSDP) where `fsdp` is above 1.
+///   micro-batch    one sequence; without a pipeline, the most that divide the local batch (by powers of two)
+///   and fit virtual stages as many, up to 8, as divide the layers evenly, the ends of the model counted as a
+///   layer each or not recomputation  the least that fits memory, with 5% to spare experts        no tensor
+///   parallelism within them overlap        all of it, unless the source says "no overlap"; none on A100,
+///   whose runs (2021 and 2022) also
+///                  predate fused attention and the distributed optimizer, and full recomputation there
+///                  sequence parallelism
+///   gradients      reduced in 16 bits by Megatron Bridge's recipes (sources that name a container), else in
+///   FP32 MoE software   scoped CUDA graphs and kernels that permute as they send; from container 26.06 on,
+///   in MXFP8 on
+///                  racks, whole-iteration graphs, hidden all-to-all, 8-bit attention and fused experts.
+///                  Models with clamped activations run neither fused experts nor, before those graphs, such
+///                  a dispatcher.
 ///
 /// REQUIRES: a row that the table's reader let through, with its model and system. The result is one that
 /// `sim::StepModel` takes.

@@ -117,9 +117,10 @@ TEST_CASE("reading the resolved scenario gives the same scenario and the same re
                          "failures.classes.1.repair_time=none", "failures.classes.1.rate=1e-7 /y",
                          "seed=18446744073709551615", "horizon=31.0000001 d", "cluster.nic_latency=3.4 us",
                          "power.boost_limit=1.1", "description=a\n\"b\""}));
-  check(loaded("small", {"model=deepseek-v3", "cluster.gpus=1024", "training.global_batch_size=128",
-                         "training.tensor_model_parallel_size=1", "training.expert_model_parallel_size=16",
-                         "training.pipeline_model_parallel_size=8", "policies=[\"dp_drop\"]"}));
+  check(loaded("small", {"model=deepseek-v3", "cluster.system=dgx-h200", "cluster.gpus=1024",
+                         "training.global_batch_size=128", "training.tensor_model_parallel_size=1",
+                         "training.expert_model_parallel_size=16", "training.pipeline_model_parallel_size=8",
+                         "policies=[\"dp_drop\"]"}));
   check(loaded("small", {"model=gpt-oss-120b",
                          "cluster.gpu={\"peak_bf16\":\"1 PFLOP/s\",\"memory\":\"80 GiB\","
                          "\"memory_bandwidth\":\"3 TB/s\",\"tdp\":\"1.2 kW\"}"}));

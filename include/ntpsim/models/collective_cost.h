@@ -72,7 +72,7 @@ struct GroupSpan {
 [[nodiscard]] GroupSpan span_of(std::int64_t size, std::int64_t stride, std::int64_t domain_size);
 
 /// How ranks exchange the parts of an all-reduce.
-enum class CollectiveAlgorithm { kRing, kTree, kNvls, kNvlsTree };
+enum class CollectiveAlgorithm : unsigned char { kRing, kTree, kNvls, kNvlsTree };
 
 /// NCCL's name: "RING", "TREE", "NVLS", "NVLS_TREE".
 [[nodiscard]] std::string_view to_string(CollectiveAlgorithm algorithm);

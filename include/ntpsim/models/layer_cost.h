@@ -14,6 +14,47 @@
 #include "ntpsim/models/training.h"
 #include "ntpsim/models/transformer.h"
 
+// Operations of one layer for one microbatch on the fullest rank of a tensor-parallel (TP) group, priced and
+// put on streams (models/pass_program.h).
+//
+// Compute:
+//   GEMMs:          models/gemm_cost.h; the backward pass is two. The output layer and the router run in 16
+//   bits, the
+//                   experts of a rank as one grouped GEMM, tokens balanced over experts.
+//   attention:      fused, S scores (query, key in sight and head) take forward
+//                     (2 (d_qk + d_v) S / peak + S / exponentials) / e
+//                   with e the `attention` efficiency; backward 2.5 times the FLOPs (scores are computed
+//                   again: Dao, FlashAttention-2, 2023) and the exponentials once more, at 0.85 e. Peak is
+//                   that of 16 bits, or of 8 with `fp8_dot_product_attention`; a multiprocessor does 16
+//                   exponentials a clock. Unfused, the whole square of scores as GEMMs, and 13 bytes a score
+//                   forward and 17 backward through memory.
+//   element-wise:   bytes over memory bandwidth times its efficiency: norms, residuals, activations, rotary
+//                   embedding, permutations of tokens to experts and back, cross entropy; casts of GEMM
+//                   operands below 16 bits that no norm or activation writes itself (2 + 2 b bytes a value, b
+//                   in the narrow format, times the format's `casts`).
+//   launches:       the host launches every kernel outside of CUDA graphs in `launch_s`, and experts one
+//   kernel each
+//                   unless fused; where it waits for the counts of tokens, nothing is launched ahead.
+//   recomputation:  full or block, the forward pass of a layer again, collectives included; selective,
+//   attention only.
+// `compute_speed` divides what the tensor cores bound, not what memory, networks or the host bound.
+//
+// Communication (sizes by Korthikanti et al. 2022, arXiv 2205.05198):
+//   TP:    with sequence parallelism an all-gather before and a reduce-scatter after each block, forward and
+//   backward,
+//          and in the backward pass one more all-gather of the block's input; else an all-reduce per block
+//          and direction. The backward collectives of a block's first GEMM run beside its own two backward
+//          GEMMs. `tp_comm_overlap` cuts the others (sequence parallelism only) into `degree` pieces behind
+//          the GEMM that they belong to.
+//   CP:    a ring of cp - 1 exchanges of keys and values beside the attention; twice the bytes backward.
+//   EP:    an all-to-all before and after the experts, in each direction: of every copy of a token, or, with
+//   kernels
+//          that permute as they send, of one for each rank that holds experts of it (expected number, experts
+//          equally likely). `overlap_moe_expert_parallel_comm` runs them beside a whole pass.
+//   FSDP:  weights gathered beside each pass, gradients reduced beside the backward one.
+//
+// How well this describes published runs: `ntpsim validate` and tests/validation/throughput_test.cc.
+
 namespace ntpsim::models {
 
 /// Seconds of both passes.
