@@ -82,7 +82,7 @@ struct LayoutSetting {
 
 /// A setting that all layouts are to have.
 struct FixedSetting {
-  std::int64_t models::TrainingSpec::* setting;
+  std::int64_t models::TrainingSpec::* setting = nullptr;
   std::int64_t value = 1;
 };
 
