@@ -39,7 +39,7 @@ double real(std::int64_t value) {
 /// generation.
 double exponential_rate(const GpuSpec& gpu) {
   constexpr double kAmpereFlopsPerExponential = 2048.0 / 16;
-  const double doublings = static_cast<double>(generation_of(gpu));
+  const auto doublings = static_cast<double>(generation_of(gpu));
   return gpu.peak_bf16.value() / (kAmpereFlopsPerExponential * std::exp2(doublings));
 }
 
