@@ -106,6 +106,15 @@ ExitCode write_file(const std::string& path, std::string_view text) {
   return written && closed ? ExitCode::kOk : failure();
 }
 
+tl::expected<analysis::Format, std::string> read_format(const po::variables_map& values) {
+  const auto name = values["format"].as<std::string>();
+  const auto format = analysis::find_format(name);
+  if (!format) {
+    return tl::unexpected(fmt::format("--format: found '{}', expected text, json or csv", name));
+  }
+  return *format;
+}
+
 po::options_description simulation_options() {
   po::options_description options("Options");
   auto add = options.add_options();
@@ -125,11 +134,8 @@ tl::expected<SimulationOptions, std::string> read_simulation_options(const po::v
   SimulationOptions options;
   if (!values.contains("scenario")) return tl::unexpected(std::string("name a scenario file"));
   options.scenario = values["scenario"].as<std::string>();
-  const auto format_name = values["format"].as<std::string>();
-  const auto format = analysis::find_format(format_name);
-  if (!format) {
-    return tl::unexpected(fmt::format("--format: found '{}', expected text, json or csv", format_name));
-  }
+  const auto format = read_format(values);
+  if (!format) return tl::unexpected(format.error());
   options.format = *format;
   if (values.contains("policies")) options.load.policies = split_list(values["policies"].as<std::string>());
   if (values.contains("set")) options.load.sets = values["set"].as<std::vector<std::string>>();

@@ -40,6 +40,10 @@ ExitCode write_output(std::string_view text);
 // Writes a whole file. One that could not be written is an error, with its name on stderr.
 ExitCode write_file(const std::string& path, std::string_view text);
 
+// The value of --format, or what is wrong with it.
+[[nodiscard]] tl::expected<analysis::Format, std::string> read_format(
+    const boost::program_options::variables_map& values);
+
 // What verbs that simulate a scenario have in common.
 struct SimulationOptions {
   std::string scenario;

@@ -86,11 +86,8 @@ ExitCode step_command(Arguments arguments) {
   if (!values) return usage_error(kVerb, values.error());
   if ((*values)["help"].as<bool>()) return write_output(step_help());
   if (!values->contains("scenario")) return usage_error(kVerb, "name a scenario file");
-  const auto format_name = (*values)["format"].as<std::string>();
-  const auto format = analysis::find_format(format_name);
-  if (!format) {
-    return usage_error(kVerb, fmt::format("--format: found '{}', expected text, json or csv", format_name));
-  }
+  const auto format = read_format(*values);
+  if (!format) return usage_error(kVerb, format.error());
   SimulationOptions options;
   options.scenario = (*values)["scenario"].as<std::string>();
   options.quiet = (*values)["quiet"].as<bool>();

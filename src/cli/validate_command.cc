@@ -129,11 +129,8 @@ ExitCode validate_command(Arguments arguments) {
   const auto values = parse_options(arguments, validate_options(), "table");
   if (!values) return usage_error(kVerb, values.error());
   if ((*values)["help"].as<bool>()) return write_output(validate_help());
-  const auto format_name = (*values)["format"].as<std::string>();
-  const auto format = analysis::find_format(format_name);
-  if (!format) {
-    return usage_error(kVerb, fmt::format("--format: found '{}', expected text, json or csv", format_name));
-  }
+  const auto format = read_format(*values);
+  if (!format) return usage_error(kVerb, format.error());
   const auto tolerance_text = (*values)["tolerance"].as<std::string>();
   const auto tolerance = read_tolerance(tolerance_text);
   if (!tolerance) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "ntpsim/core/invariant.h"
 #include "ntpsim/plan/shard_layout.h"
@@ -145,12 +146,7 @@ class LayerCost::Builder {
       return forward(projection);
     }
     // In pieces: the GEMM starts with the first and ends no earlier than the last.
-    const double piece = 1 / real(cost_->degree_);
-    const OperationIndex first = program_->communicate(Stream::kTp, gather.name, gather.seconds * piece,
-                                                       gather.bytes * piece, cost_->degree_);
-    const OperationIndex rest =
-        program_->communicate_after(first, Stream::kTp, gather.name, gather.seconds * (1 - piece),
-                                    gather.bytes * (1 - piece), cost_->degree_);
+    const auto [first, rest] = gather_in_pieces(gather);
     await(first);
     forward(projection);
     await(rest);
@@ -203,12 +199,7 @@ class LayerCost::Builder {
       tp(gather);
       return backward(projection);
     }
-    const double piece = 1 / real(cost_->degree_);
-    const OperationIndex first = program_->communicate(Stream::kTp, gather.name, gather.seconds * piece,
-                                                       gather.bytes * piece, cost_->degree_);
-    const OperationIndex rest =
-        program_->communicate_after(first, Stream::kTp, gather.name, gather.seconds * (1 - piece),
-                                    gather.bytes * (1 - piece), cost_->degree_);
+    const auto [first, rest] = gather_in_pieces(gather);
     await(first);
     data_gradient(projection);
     await(rest);
@@ -243,6 +234,15 @@ class LayerCost::Builder {
 
   void tp(const Collective& collective) {
     exposed(Stream::kTp, collective.name, collective.seconds, collective.bytes, cost_->degree_);
+  }
+
+  /// The first of `degree` pieces, and the others.
+  std::pair<OperationIndex, OperationIndex> gather_in_pieces(const Collective& gather) {
+    const double piece = 1 / real(cost_->degree_);
+    const OperationIndex first = program_->communicate(Stream::kTp, gather.name, gather.seconds * piece,
+                                                       gather.bytes * piece, cost_->degree_);
+    return {first, program_->communicate_after(first, Stream::kTp, gather.name, gather.seconds * (1 - piece),
+                                               gather.bytes * (1 - piece), cost_->degree_)};
   }
 
   OperationIndex start(const Collective& collective) {
