@@ -8,7 +8,6 @@
 namespace ntpsim::sim {
 namespace {
 
-using models::PieceTime;
 using models::Recompute;
 
 constexpr double kWeightBytes = 2;
@@ -62,11 +61,7 @@ StepPricing::Degree& StepPricing::at_degree(int degree) {
   std::unique_ptr<Degree>& entry = degrees_[degree];
   if (!entry) {
     entry = std::make_unique<Degree>(
-        Degree{.tp_degree = degree,
-               .cost = models::LayerCost(system_, model_, training_, degree, shape_.compute_speed),
-               .layers = {},
-               .embedding = {},
-               .output = {}});
+        degree, models::LayerCost(system_, model_, training_, degree, shape_.compute_speed));
   }
   return *entry;
 }

@@ -42,7 +42,9 @@ class StepPricing {
 
   // What TP groups of one degree have in common.
   struct Degree {
-    int tp_degree = 1;
+    Degree(int degree, const models::LayerCost& layer_cost) : tp_degree(degree), cost(layer_cost) {}
+
+    int tp_degree;
     models::LayerCost cost;
     std::array<std::optional<Piece>, 8> layers;  // by kind and recomputation
     std::optional<Piece> embedding;
