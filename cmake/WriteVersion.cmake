@@ -6,7 +6,7 @@ find_program(GIT git)
 if(GIT AND EXISTS ${SOURCE_DIR}/.git)
   execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE hash RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-  execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} status --porcelain -- CMakeLists.txt CMakePresets.json cmake include src
+  execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} status --porcelain -- CMakeLists.txt CMakePresets.json cmake data/validation/measured.csv data/validation/models.json include src
     OUTPUT_VARIABLE changes ERROR_QUIET)
   if(NOT failed)
     set(revision ${hash})

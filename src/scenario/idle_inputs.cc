@@ -93,7 +93,8 @@ void warn_of_unused(const models::TrainingSpec& training, bool moe, Reader& read
   };
   warn_without_experts(training.moe_token_dispatcher != usual.moe_token_dispatcher,
                        "/training/moe_token_dispatcher");
-  warn_without_experts(training.overlap_moe_expert_parallel_comm, "/training/overlap_moe_expert_parallel_comm");
+  warn_without_experts(training.overlap_moe_expert_parallel_comm,
+                       "/training/overlap_moe_expert_parallel_comm");
   warn_without_experts(training.moe_fused_grouped_mlp, "/training/moe_fused_grouped_mlp");
   if (training.recompute_granularity != models::Recompute::kBlock && training.recompute_num_layers > 0) {
     reader.warning("/training/recompute_num_layers",
