@@ -94,9 +94,9 @@ TEST_CASE("a step grows linearly with whole groups of microbatches, at no cost p
     for (std::int64_t m = full; m < full + 4 * group; m += group) {
       CHECK(total_s(model, 32, m + group) - total_s(model, 32, m) == doctest::Approx(first).epsilon(1e-8));
     }
-    CHECK(
-        total_s(model, 32, 1'000'000) ==
-        doctest::Approx(total_s(model, 32, full) + static_cast<double>((1'000'000 - full) / group) * first));
+    const std::int64_t groups = (1'000'000 - full) / group;
+    CHECK(total_s(model, 32, 1'000'000) ==
+          doctest::Approx(total_s(model, 32, full) + static_cast<double>(groups) * first));
   }
 }
 

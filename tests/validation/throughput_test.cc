@@ -58,7 +58,7 @@ TEST_CASE("peak memory matches published runs") {
 }
 
 TEST_CASE("the built-in table is the shared one") {
-  std::ifstream file(NTPSIM_SHARED_DATA "/throughput/measured.csv");
+  const std::ifstream file(NTPSIM_SHARED_DATA "/throughput/measured.csv");
   if (!file) {
     MESSAGE("SKIPPED: no throughput/measured.csv under " NTPSIM_SHARED_DATA "; nothing was compared");
     return;
